@@ -92,7 +92,7 @@ impl Figures {
 }
 
 /// Returns the median, or the mean of the two middle values. 0 without values.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::cluster::reject_living_writer;
 use super::data_dir::lock_data_dir;
-use super::dependencies::{Dependencies, Elected};
+use super::dependencies::{ClusterPart, Dependencies};
 use super::error::{BuildError, at_state};
 use super::issuers;
 use super::lock::DataDirLock;
@@ -110,7 +110,7 @@ impl Runtime {
         state.measure(&measures.object_stores);
         check_object_cache(&settings, &state.location)?;
         // The futures are boxed, because together they would take much of a thread's stack.
-        if dependencies.elected.is_none() && dependencies.replica.is_none() {
+        if let ClusterPart::Alone = dependencies.part {
             Box::pin(state.probe(&dependencies)).await?;
             reject_living_writer(&state).await?;
         }
@@ -220,12 +220,12 @@ async fn open_store(
     let _phase = progress.phase("opening the store", None);
     let failed = |source| at_state(&state.url, source);
     let (location, store_settings) = (&state.location, settings.store.clone());
-    let opened = match (&dependencies.replica, dependencies.elected) {
-        (Some(replica), _) => Ok(replica.clone()),
-        (None, Some(Elected { previous_epoch })) => {
-            Store::take_over(location, store_settings, previous_epoch).await
+    let opened = match &dependencies.part {
+        ClusterPart::Alone => Store::open(location, store_settings).await,
+        ClusterPart::Writer { previous_epoch } => {
+            Store::take_over(location, store_settings, *previous_epoch).await
         }
-        (None, None) => Store::open(location, store_settings).await,
+        ClusterPart::Standby(replica) => Ok(replica.clone()),
     };
     let store = opened.map_err(failed)?;
     catalog::ensure_location_index(&store, permit).await.map_err(BuildError::Recover)?;
@@ -269,7 +269,7 @@ async fn finish_publications(
     progress: &Progress,
 ) -> Result<(), BuildError> {
     // A replica writes no files: the writer does.
-    if dependencies.replica.is_some() {
+    if let ClusterPart::Standby(_) = dependencies.part {
         return Ok(());
     }
     let patience = settings.state.start_timeout();

@@ -24,19 +24,25 @@ pub struct Dependencies {
     pub issuers: Option<Issuers>,
     /// The open connections of the process.
     pub connections: Arc<Connections>,
-    /// The election of this process as the writer of a cluster. `None` outside of a cluster.
-    pub elected: Option<Elected>,
-    /// The replica that this process serves as a standby of a cluster.
-    pub replica: Option<Store>,
+    /// The part of this process in a cluster.
+    pub part: ClusterPart,
 }
 
-/// The election of a member of a cluster as the writer. The member has probed the object stores at
-/// its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Elected {
-    /// The epoch of the previous writer. The catalog is not opened if another process has opened
-    /// the store since this epoch was read. `None` if the epoch could not be read.
-    pub previous_epoch: Option<u64>,
+/// The part of a process in a cluster. A member of a cluster has probed the object stores at its
+/// start.
+#[derive(Clone, Default)]
+pub enum ClusterPart {
+    /// No other process opens the store.
+    #[default]
+    Alone,
+    /// The process was elected as the writer.
+    Writer {
+        /// The epoch of the previous writer. The catalog is not opened if another process has
+        /// opened the store since this epoch was read. `None` if the epoch could not be read.
+        previous_epoch: Option<u64>,
+    },
+    /// The process executes reads on this replica of the store.
+    Standby(Store),
 }
 
 impl Dependencies {
@@ -49,8 +55,7 @@ impl Dependencies {
             policies: None,
             issuers: self.issuers.clone(),
             connections: Arc::clone(&self.connections),
-            elected: self.elected,
-            replica: self.replica.clone(),
+            part: self.part.clone(),
         }
     }
 }
@@ -64,8 +69,7 @@ impl Default for Dependencies {
             policies: None,
             issuers: None,
             connections: Arc::default(),
-            elected: None,
-            replica: None,
+            part: ClusterPart::Alone,
         }
     }
 }

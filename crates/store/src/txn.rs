@@ -1,6 +1,7 @@
 //! Transactions of the store. They are serializable, have names, and are retried a limited number
 //! of times. No transaction is open during a request to the warehouse.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -93,7 +94,7 @@ pub struct Transaction {
 impl Transaction {
     /// Writes a record.
     pub fn put<K: Key>(&self, key: &K, value: &K::Value) -> Result<(), Error> {
-        self.write(key.encode(), Some(value.encode()))
+        self.write(key.encode(), Some(value.encode().into()))
     }
 
     /// Removes a record.
@@ -103,7 +104,7 @@ impl Transaction {
 
     /// Writes the bytes of a record.
     pub(super) fn put_at(&self, key: Vec<u8>, value: &[u8]) -> Result<(), Error> {
-        self.write(key, Some(value.to_vec()))
+        self.write(key, Some(value.into()))
     }
 
     /// Removes the record at a key.
@@ -111,18 +112,19 @@ impl Transaction {
         self.write(key, None)
     }
 
-    fn write(&self, key: Vec<u8>, value: Option<Vec<u8>>) -> Result<(), Error> {
+    fn write(&self, key: Vec<u8>, value: Option<Cow<'_, [u8]>>) -> Result<(), Error> {
         // A transaction would take a sequence number of the writer.
         if self.store.shared.is_replica {
             return Err(Error::Replica);
         }
-        let row = Row { key: key.into(), value: value.map(Bytes::from) };
-        self.record_write(&row.key);
-        match &row.value {
-            Some(value) => self.inner.put_with_options(&row.key, value, &PutOptions::default())?,
-            None => self.inner.delete(&row.key)?,
+        self.record_write(&key);
+        match &value {
+            Some(value) => self.inner.put_with_options(&key, value, &PutOptions::default())?,
+            None => self.inner.delete(&key)?,
         }
         if self.store.shared.replication.is_on() {
+            let value = value.map(|value| value.into_owned().into());
+            let row = Row { key: key.into(), value };
             self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
         }
         Ok(())

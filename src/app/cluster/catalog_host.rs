@@ -17,7 +17,7 @@ use crate::app::{App, webhooks};
 use slateberg_base::error_chain::chain;
 use slateberg_config::Settings;
 use slateberg_runtime::background::Background;
-use slateberg_runtime::dependencies::{Dependencies, Elected};
+use slateberg_runtime::dependencies::{ClusterPart, Dependencies};
 use slateberg_runtime::error::BuildError;
 use slateberg_store::open::StoreLocation;
 use slateberg_store::{self as store, Store};
@@ -97,8 +97,8 @@ impl CatalogHost {
     ) -> (AbortHandle, impl Future<Output = Result<Option<OpenCatalog>, BuildError>> + Send + use<>)
     {
         let (settings, location) = (self.settings.clone(), self.location.clone());
-        let elected = Some(Elected { previous_epoch });
-        let dependencies = Dependencies { elected, ..self.dependencies.share() };
+        let part = ClusterPart::Writer { previous_epoch };
+        let dependencies = Dependencies { part, ..self.dependencies.share() };
         let (node, traces) = (Arc::clone(&self.node), self.traces.clone());
         let observer = Arc::clone(&self.observer);
         let (print_banner, control) = (Arc::clone(&self.print_banner), Arc::clone(&self.control));
@@ -137,7 +137,8 @@ impl CatalogHost {
 impl ReplicaHost {
     /// Opens the catalog on a replica, without anything that changes it.
     pub(super) async fn open(&self, replica: Store) -> Result<OpenReplica, BuildError> {
-        let dependencies = Dependencies { replica: Some(replica), ..self.dependencies.share() };
+        let part = ClusterPart::Standby(replica);
+        let dependencies = Dependencies { part, ..self.dependencies.share() };
         let observer = Arc::clone(&self.observer);
         let app = App::observed(self.settings.clone(), dependencies, observer).await?;
         let background = Background::start_for_replica(&app.runtime);

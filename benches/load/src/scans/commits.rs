@@ -17,6 +17,7 @@ use super::{Figures, histogram, record};
 use crate::bodies;
 use crate::connection::Call;
 use crate::prepare;
+use crate::report::median;
 use crate::target::{Target, TargetError};
 
 /// Number of measurements, each without and with plans. The results are the medians.
@@ -38,13 +39,14 @@ impl Planner<'_> {
             alone.push(commits(self.target).await?);
             beside.push(self.commits_beside_plans(filter).await?);
         }
-        let p99 = |all: &[Histogram<u64>]| median(all, |all| all.value_at_quantile(0.99));
-        let p50 = |all: &[Histogram<u64>]| median(all, |all| all.value_at_quantile(0.5));
+        let at = |quantile: f64, all: &[Histogram<u64>]| {
+            median(all.iter().map(|all| all.value_at_quantile(quantile) as f64).collect())
+        };
         Ok(vec![
-            ("p99_us", p99(&alone).into()),
-            ("p99_us_beside_plans", p99(&beside).into()),
-            ("p50_us", p50(&alone).into()),
-            ("p50_us_beside_plans", p50(&beside).into()),
+            ("p99_us", at(0.99, &alone).into()),
+            ("p99_us_beside_plans", at(0.99, &beside).into()),
+            ("p50_us", at(0.5, &alone).into()),
+            ("p50_us_beside_plans", at(0.5, &beside).into()),
             ("rounds", ROUNDS.into()),
         ])
     }
@@ -126,11 +128,4 @@ async fn commits(target: &Target) -> Result<Histogram<u64>, TargetError> {
         record(&mut durations, began.elapsed());
     }
     Ok(durations)
-}
-
-/// Returns the median of a figure of several measurements.
-fn median(all: &[Histogram<u64>], figure: impl Fn(&Histogram<u64>) -> u64) -> u64 {
-    let mut figures: Vec<_> = all.iter().map(figure).collect();
-    figures.sort_unstable();
-    figures.get(figures.len() / 2).copied().unwrap_or_default()
 }

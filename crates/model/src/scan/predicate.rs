@@ -177,14 +177,12 @@ pub(super) enum ValueTest {
 pub(super) struct DatumSet(Vec<Datum>);
 
 impl DatumSet {
-    pub(super) fn new(mut values: Vec<Datum>) -> Self {
-        values.sort_by(Datum::total_cmp);
-        values.dedup();
-        Self(values)
+    pub(super) fn new(values: Vec<Datum>) -> Self {
+        Self::with_literals(values.into_iter().map(|value| (value, ())).collect()).0
     }
 
     /// Returns the set of these values, and the literals in the order of the set.
-    pub(super) fn with_literals(mut values: Vec<(Datum, Value)>) -> (Self, Vec<Value>) {
+    pub(super) fn with_literals<L>(mut values: Vec<(Datum, L)>) -> (Self, Vec<L>) {
         values.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         values.dedup_by(|(one, _), (other, _)| one == other);
         let (values, literals) = values.into_iter().unzip();
