@@ -31,7 +31,8 @@ pub struct App {
     response_cache: Arc<ResponseCache>,
     delegation: Arc<DelegationCache>,
     watchers: Watchers,
-    observer: Arc<Observer>,
+    /// Records telemetry of requests.
+    pub(super) observer: Arc<Observer>,
     /// Sends requests to the receivers of webhooks.
     pub(super) webhook_sender: Arc<Sender>,
     /// The cluster of which this process is the writer.

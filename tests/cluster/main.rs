@@ -7,6 +7,7 @@
 mod support;
 
 mod member;
+mod relay;
 
 mod failures;
 mod forwarding;
@@ -15,3 +16,4 @@ mod misuse;
 mod planned;
 mod replicas;
 mod transfers;
+mod without_writer;

@@ -357,3 +357,58 @@ async fn writer_that_is_cut_off_is_not_followed_any_further() {
     assert_eq!(standby.set_property("ns", "k", "w").await, 200);
     assert_eq!(writer.properties("ns").await, json!({ "k": "w" }), "rows are in memory");
 }
+
+#[tokio::test]
+async fn standby_with_other_policy_files_executes_no_reads() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("all.cedar");
+    let policy = "@id(\"all\")\npermit (principal, action, resource);\n";
+    std::fs::write(&file, policy).expect("it is written");
+    let bucket = bucket();
+    let writer = TestMember::start(&bucket, "a").await;
+    writer.wait_for_role("writer").await;
+    let mut settings = member_settings("b");
+    settings.authz.policy_paths = vec![file];
+    let standby = TestMember::start_with(&bucket, settings).await;
+    standby.wait_for_replica().await;
+    within("the policies are compared", async || {
+        (standby.metric("slateberg_cluster_policies_different").await == 1).then_some(())
+    })
+    .await;
+    let reads = standby.metric(READS).await;
+    assert_eq!(writer.create_namespace("ns").await, 200);
+    assert_eq!(standby.properties("ns").await, json!({}));
+    assert_eq!(standby.metric(READS).await, reads, "the writer executes the read");
+}
+
+#[tokio::test]
+async fn bounded_read_is_not_older_than_an_earlier_response() {
+    let (writer, standby) = writer_and_replica().await;
+    assert_eq!(writer.create_namespace("ns").await, 200);
+    create_table(&writer, "t").await;
+    let table = "/v1/namespaces/ns/tables/t";
+    let client = Client::new();
+    let bounded = |name: &'static str, value: &str| {
+        let request = client.get(format!("{}{table}", standby.uri)).header(name, value);
+        request.header("x-slateberg-consistency", "bounded; max-staleness-ms=60000").send()
+    };
+    let body = |value: u64| {
+        let updates =
+            json!([{ "action": "set-properties", "updates": { "k": value.to_string() } }]);
+        json!({ "requirements": [], "updates": updates })
+    };
+    for number in 0..50 {
+        let changed = writer.send(Method::POST, table, Some(&body(number))).await;
+        let changed = changed.expect("it responds");
+        let sequence = changed.headers()["x-slateberg-sequence"].to_str().expect("a number");
+        let read = bounded("x-slateberg-at-least", sequence).await.expect("it responds");
+        assert!(read.headers().contains_key(STALENESS), "{read:?}");
+        let read: Value = read.json().await.expect("JSON");
+        assert_eq!(read["metadata"]["properties"]["k"], json!(number.to_string()));
+
+        let changed = writer.send(Method::POST, table, Some(&body(number + 100))).await;
+        let etag = changed.expect("it responds").headers()["etag"].clone();
+        let read = bounded("if-none-match", etag.to_str().expect("text")).await;
+        assert_eq!(read.expect("it responds").status(), 304, "{number}");
+    }
+}

@@ -3,15 +3,25 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use futures::{StreamExt, stream};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::Result;
 use super::core::Core;
+use super::lookup::record_with_dropped;
 use super::pipeline::pending::PendingPublication;
 use slateberg_store::keys::PublicationKey;
+use slateberg_store::read::StoreRead;
 use slateberg_store::replication::Subscription;
 use slateberg_store::usage::UsageRecord;
+
+/// Maximum time of the check whether the files of a version exist.
+const FILE_CHECK_MAX: Duration = Duration::from_secs(1);
+/// Maximum number of concurrent checks.
+const FILE_CHECKS_MAX: usize = 16;
 
 /// The state of the writer that a read must see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +85,43 @@ impl Replicas {
         let pending = &self.core.pipeline().pending;
         let mut unpublished = self.unpublished.lock().unwrap_or_else(PoisonError::into_inner);
         unpublished.extend(keys.into_iter().map(|key| (key, pending.register(vec![key]))));
+    }
+
+    /// Replica: returns those of these versions whose files exist in the warehouse. Files that cannot
+    /// be found for any reason count as missing.
+    pub async fn with_existing_files(&self, keys: Vec<PublicationKey>) -> Vec<PublicationKey> {
+        let checks = keys.into_iter().map(|key| async move {
+            let checked = timeout(FILE_CHECK_MAX, self.has_files(key)).await;
+            checked.is_ok_and(|found| found.unwrap_or(false)).then_some(key)
+        });
+        let checked = stream::iter(checks).buffer_unordered(FILE_CHECKS_MAX);
+        checked.filter_map(|published| async move { published }).collect().await
+    }
+
+    async fn has_files(&self, key: PublicationKey) -> Result<bool> {
+        let store = self.core.store().durable();
+        // A version without a marker is published.
+        let Some(marker) = store.get(&key).await? else { return Ok(true) };
+        let Some(record) = record_with_dropped(&store, key.id).await? else { return Ok(true) };
+        let objects = self.core.objects();
+        let lists = marker.lists.iter().map(|list| list.location.as_str());
+        for location in lists.chain([marker.metadata_location.as_str()]) {
+            if !objects.exists(record.warehouse, location).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writer: returns a sequence number that is not less than that of any change that a reader has
+    /// seen. `None` if the store is closed.
+    pub fn sequence(&self) -> Option<u64> {
+        self.core.store().sequence().ok()
+    }
+
+    /// Writer: returns the sequence number of the newest change that it knows as durable.
+    pub fn durable_sequence(&self) -> u64 {
+        self.core.store().durable_sequence()
     }
 
     /// Replica: the metadata file of a version exists.

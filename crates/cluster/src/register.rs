@@ -36,6 +36,10 @@ pub struct WriterRecord {
     /// is known.
     #[serde(default)]
     pub epoch: u64,
+    /// All transactions up to this sequence number are durable, and the holder shows them to readers.
+    /// The driver sets it. The election does not depend on it.
+    #[serde(default)]
+    pub sequence: u64,
     /// The duration of the holder's lease.
     pub lease_ms: u64,
     /// The process that holds the register.

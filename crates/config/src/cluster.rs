@@ -24,6 +24,8 @@ pub struct ClusterSettings {
     pub eligible: bool,
     /// Whether this member executes reads itself while it is a standby.
     pub local_reads: bool,
+    /// The handling of reads while this member cannot reach the bucket.
+    pub without_bucket: WithoutBucket,
     /// Duration of the writer's lease, in milliseconds. 0: 10 s in Google Cloud Storage, and
     /// otherwise 4 s.
     pub lease_ms: u64,
@@ -34,6 +36,17 @@ pub struct ClusterSettings {
     pub lease_wait_ms: u64,
     /// Maximum time that a request waits for a writer, in milliseconds.
     pub forward_wait_ms: u64,
+}
+
+/// Reads of a member that has not reached the bucket for the duration of the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WithoutBucket {
+    /// They get 503: the state may be old.
+    #[default]
+    Refuse,
+    /// They are executed on the state in memory. The response states its age.
+    Stale,
 }
 
 /// The default port for connections of other members.
@@ -61,6 +74,7 @@ impl Default for ClusterSettings {
             name: String::new(),
             eligible: true,
             local_reads: true,
+            without_bucket: WithoutBucket::Refuse,
             lease_ms: 0,
             renew_ms: 0,
             lease_wait_ms: LEASE_WAIT_MS,

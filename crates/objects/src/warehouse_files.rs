@@ -289,6 +289,16 @@ impl Objects {
         Ok(Content::new(bytes, self.bounds.file_bytes_max, room))
     }
 
+    /// Whether this file exists.
+    pub async fn exists(&self, warehouse: Uuid, location: &str) -> Result<bool, Error> {
+        let target = self.target(warehouse, location)?;
+        match target.object_store.head(&target.path).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(self.failed(location, error)),
+        }
+    }
+
     /// Waits for memory to decode a file. Returns the reservation and the maximum size of the
     /// decoded content. This is the smaller one of `bytes` and the limit for files.
     pub async fn reserve(&self, bytes: u64) -> (Room, u64) {

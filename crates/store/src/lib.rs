@@ -64,6 +64,7 @@ pub mod key_visitor;
 pub mod keys;
 pub mod labels;
 mod location;
+pub mod log_tail;
 pub mod loss;
 mod metrics;
 pub mod metrics_reports;

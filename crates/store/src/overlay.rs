@@ -45,13 +45,28 @@ pub(super) struct Moment([(Path, u64); 2]);
 
 /// Returns the id of the newest manifest of the store at this path.
 pub(super) async fn newest_manifest(bucket: &dyn ObjectStore, store: &Path) -> Result<u64> {
-    let numbers = numbers(bucket, &store.clone().join(MANIFESTS)).await?;
+    let numbers = numbers(bucket.list(Some(&store.clone().join(MANIFESTS)))).await?;
     Ok(numbers.last().copied().unwrap_or(0))
 }
 
-/// Returns the numbers of the files in a directory, in order.
-async fn numbers(bucket: &dyn ObjectStore, directory: &Path) -> Result<Vec<u64>> {
-    let listed = bucket.list(Some(directory));
+/// Returns the location of a log file of the store at this path.
+pub(super) fn log_file(store: &Path, number: u64) -> Path {
+    store.clone().join(LOG).join(format!("{number:020}.sst"))
+}
+
+/// Returns the last of the consecutive log files from `first`, which exists.
+pub(super) async fn last_log_file(
+    bucket: &dyn ObjectStore,
+    store: &Path,
+    first: u64,
+) -> Result<u64> {
+    let directory = store.clone().join(LOG);
+    let listed = bucket.list_with_offset(Some(&directory), &log_file(store, first));
+    Ok(end_of_log(&numbers(listed).await?, first))
+}
+
+/// Returns the numbers of the listed files, in order.
+async fn numbers(listed: BoxStream<'_, Result<ObjectMeta>>) -> Result<Vec<u64>> {
     let numbers = listed.try_filter_map(async |meta| Ok(number(&meta.location)));
     let mut numbers: Vec<u64> = numbers.try_collect().await?;
     numbers.sort_unstable();
@@ -68,8 +83,13 @@ impl Moment {
         replay_after: u64,
     ) -> Result<Arc<Self>> {
         let (manifests, directory) = (store.clone().join(MANIFESTS), store.clone().join(LOG));
-        let end = end_of_log(&numbers(log, &directory).await?, replay_after);
+        let end = end_of_log(&numbers(log.list(Some(&directory))).await?, replay_after);
         Ok(Arc::new(Self([(manifests, manifest), (directory, end)])))
+    }
+
+    /// Returns the number of the last visible log file.
+    pub(super) fn end_of_log(&self) -> u64 {
+        self.0[1].1
     }
 
     /// Whether an object of the bucket is visible.

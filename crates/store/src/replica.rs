@@ -24,6 +24,7 @@ use super::handle::Store;
 use super::key_space::KeySpace;
 use super::keys::PublicationKey;
 use super::location::{Log, StoreLocation};
+use super::log_tail::LogTail;
 use super::overlay::{Moment, OverlayObjectStore, newest_manifest};
 use super::read::{KeyRange, SnapshotView, StoreRead, read_options};
 use super::record_cache::is_cached;
@@ -33,9 +34,13 @@ use slateberg_base::boxed;
 
 impl Store {
     /// Opens a replica of the store. Writes nothing to the bucket. Its state is at least that of
-    /// the writer at the time of this call.
+    /// the writer at the time of this call. Also returns a reader of later files of the log, for a
+    /// replica that the writer sends nothing.
     #[boxed]
-    pub async fn open_replica(location: &StoreLocation, settings: Settings) -> Result<Self, Error> {
+    pub async fn open_replica(
+        location: &StoreLocation,
+        settings: Settings,
+    ) -> Result<(Self, LogTail), Error> {
         let path = Path::from(location.path.as_str());
         let bucket = &location.object_store;
         // The manifest is read before the log, so that the log is not older.
@@ -44,8 +49,8 @@ impl Store {
         let manifest = manifest.ok_or_else(|| Error::unavailable("the manifest is gone"))?;
         let replay_after = manifest.replay_after_wal_id();
         let log = location.log.as_ref().map(Log::store);
-        let moment =
-            Moment::now(log.as_ref().unwrap_or(bucket), &path, manifest_id, replay_after).await;
+        let log = log.unwrap_or_else(|| Arc::clone(bucket));
+        let moment = Moment::now(&log, &path, manifest_id, replay_after).await;
         let moment = moment.map_err(Error::unavailable)?;
         let overlay = |bucket| Arc::new(OverlayObjectStore::new(bucket, &moment)) as _;
         let location = StoreLocation {
@@ -53,7 +58,9 @@ impl Store {
             log: location.log.as_ref().map(|log| log.within(overlay(log.store()))),
             ..location.clone()
         };
-        Self::open_for(Purpose::Replicate, &location, settings).await
+        let replica = Self::open_for(Purpose::Replicate, &location, settings).await?;
+        let tail = LogTail::new(log, path, &moment, (manifest.last_l0_seq(), replica.sequence()?));
+        Ok((replica, tail))
     }
 
     /// Begins to send the rows of the writer to a replica. `None` if this store has no replicas, or
@@ -86,13 +93,24 @@ impl Store {
         Ok(visible)
     }
 
+    /// Returns the sequence number of the newest transaction that SlateDB has reported as durable.
+    pub fn durable_sequence(&self) -> u64 {
+        self.db.status().durable_seq
+    }
+
+    /// Returns the versions whose metadata files may be missing.
+    pub async fn publications(&self) -> Result<Vec<PublicationKey>, Error> {
+        let range = KeyRange::all(KeySpace::Publications);
+        let markers = self.durable().scan::<PublicationKey>(&range, None).await?;
+        Ok(markers.into_iter().map(|(key, _)| key).collect())
+    }
+
     /// Returns the sequence number of the newest accepted transaction.
     pub fn sequence(&self) -> Result<u64, Error> {
         Ok(self.db.snapshot()?.seq())
     }
 
-    /// Returns the id of the manifest in use. A replica keeps the number of a manifest that it was
-    /// opened with.
+    /// Returns the id of the manifest in use.
     pub fn manifest_id(&self) -> u64 {
         self.db.manifest().id()
     }
@@ -101,7 +119,7 @@ impl Store {
     /// skips those that the replica already contains. Readers see either all of these transactions
     /// or none.
     #[boxed]
-    pub async fn apply(&self, groups: &[Arc<RowGroup>]) -> Result<(), Error> {
+    pub async fn apply(&self, groups: &[RowGroup]) -> Result<(), Error> {
         let contained = self.sequence()?;
         let groups = || groups.iter().filter(|group| group.sequence > contained);
         let Some(seqnum) = groups().map(|group| group.sequence).max() else { return Ok(()) };

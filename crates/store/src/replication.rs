@@ -72,7 +72,7 @@ pub enum ReplicationEvent {
     Rows(Arc<RowGroup>),
     /// All rows up to this sequence number have been sent.
     Released(u64),
-    /// The metadata file of a version exists. May precede the rows of the version.
+    /// The metadata file of a version exists. The rows of the version precede this event.
     Published(PublicationKey),
 }
 
@@ -123,6 +123,8 @@ struct State {
     released: u64,
     /// Versions whose metadata files may be missing.
     unpublished: HashSet<PublicationKey>,
+    /// Versions whose metadata files exist, but whose rows may not be released yet.
+    published: Vec<PublicationKey>,
     /// Whether the outcome of a transaction is unknown.
     is_broken: bool,
     subscribers: Vec<Subscriber>,
@@ -194,8 +196,8 @@ impl Replication {
     pub(super) fn mark_published(&self, key: PublicationKey) {
         let Some(state) = &self.0 else { return };
         let mut state = lock(state);
-        state.unpublished.remove(&key);
-        state.send(&ReplicationEvent::Published(key));
+        state.published.push(key);
+        state.announce_published();
     }
 
     /// Begins a subscription. `None` if no rows are collected, or if the outcome of a transaction is
@@ -267,6 +269,21 @@ impl State {
             self.send(&ReplicationEvent::Rows(group));
         }
         self.send(&ReplicationEvent::Released(durable));
+        self.announce_published();
+    }
+
+    /// Reports the versions whose metadata files exist, once their rows are released.
+    fn announce_published(&mut self) {
+        for key in std::mem::take(&mut self.published) {
+            let is_unreleased =
+                self.accepted.values().any(|group| group.new_publications().any(|it| it == key));
+            if is_unreleased {
+                self.published.push(key);
+            } else {
+                self.unpublished.remove(&key);
+                self.send(&ReplicationEvent::Published(key));
+            }
+        }
     }
 
     /// Sends an event to all replicas. Ends the subscriptions of those that are too slow.
@@ -377,6 +394,24 @@ mod tests {
     }
 
     #[test]
+    fn version_is_published_only_after_its_rows() {
+        let replication = Replication::start(0, []);
+        let mut subscription = replication.subscribe().expect("rows are collected");
+        let key = PublicationKey { id: uuid::Uuid::nil(), version: 1 };
+        let marker = Row { key: key.encode().into(), value: Some(Bytes::new()) };
+        let slow = replication.take_ticket(&[]);
+        replication.take_ticket(&[]).accept(2, vec![marker, row("b")]);
+        replication.mark_durable(2);
+        replication.mark_published(key);
+        assert_eq!(events(&mut subscription), Vec::<String>::new());
+        assert_eq!(replication.subscribe().expect("rows are collected").unpublished, [key]);
+        slow.reject();
+        let events = events(&mut subscription);
+        assert_eq!(events[1..], ["b", "<2>", "published"]);
+        assert!(replication.subscribe().expect("rows are collected").unpublished.is_empty());
+    }
+
+    #[test]
     fn subscription_begins_with_the_versions_whose_files_may_be_missing() {
         let key = |version| PublicationKey { id: uuid::Uuid::nil(), version };
         let replication = Replication::start(7, [key(1)]);
@@ -386,10 +421,11 @@ mod tests {
         };
         marker(2);
         marker(3);
+        replication.mark_durable(11);
         replication.mark_published(key(2));
         let subscription = replication.subscribe().expect("rows are collected");
         let mut versions: Vec<_> = subscription.unpublished.iter().map(|key| key.version).collect();
         versions.sort_unstable();
-        assert_eq!((subscription.from, versions), (7, vec![1, 3]));
+        assert_eq!((subscription.from, versions), (11, vec![1, 3]));
     }
 }

@@ -133,6 +133,11 @@ impl BufferedRequest {
         headers
     }
 
+    /// The path of the request.
+    pub(super) fn path(&self) -> &str {
+        self.uri.path()
+    }
+
     /// The URL of the request at the writer. `None` if the URL would have another path or query than
     /// the request, because the URL parser resolves dots and encodes some characters.
     pub(super) fn url_at(&self, base: &str) -> Option<Url> {

@@ -50,12 +50,11 @@ pub(super) struct CatalogHost {
 }
 
 /// The parts from which a standby opens the catalog on a replica.
-#[derive(Clone)]
 pub(super) struct ReplicaHost {
     /// The settings.
     pub(super) settings: Settings,
     /// The replaceable parts.
-    pub(super) dependencies: Arc<Dependencies>,
+    pub(super) dependencies: Dependencies,
     /// The location of the writer's store.
     pub(super) location: StoreLocation,
     /// Records telemetry of requests.
@@ -166,6 +165,11 @@ impl OpenCatalog {
     /// The writer epoch of the store.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The sequence number of the newest change that this process knows as durable.
+    pub(super) fn durable_sequence(&self) -> u64 {
+        self.app.runtime.catalog.replicas().durable_sequence()
     }
 
     /// The routes.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use axum::extract::Request;
 use tokio::sync::watch;
 
+use crate::api::observe::Observer;
 use crate::api::router::Routers;
 use crate::api::service::PortService;
 use crate::api::shutdown::ShutdownFlag;
@@ -26,6 +28,7 @@ pub(super) struct CatalogServices {
     routers: Routers,
     catalog: Catalog,
     authn: Authenticator,
+    observer: Arc<Observer>,
     shutdown: Arc<ShutdownFlag>,
     /// Each request in progress has a receiver.
     in_progress: watch::Sender<()>,
@@ -46,6 +49,7 @@ impl CatalogServices {
             routers: app.routers(),
             catalog: app.runtime.catalog.clone(),
             authn: app.runtime.authn.clone(),
+            observer: Arc::clone(&app.observer),
             shutdown: Arc::clone(&app.shutdown),
             in_progress: watch::Sender::new(()),
         }
@@ -59,6 +63,11 @@ impl CatalogServices {
     /// The API keys.
     pub(super) fn keys(&self) -> &KeyIndex {
         self.authn.keys().index()
+    }
+
+    /// Whether a replica can execute this request.
+    pub(super) fn is_replicated(&self, request: &Request) -> bool {
+        self.observer.routes().is_replicated(request.method(), request.uri().path())
     }
 
     /// Waits until the catalog begins to shut down.

@@ -14,6 +14,8 @@ pub(super) struct ClusterCounters {
     pub(super) replica_openings: Counter,
     /// Reads that this process executed on its replica.
     pub(super) replica_reads: Counter,
+    /// Reads of the log in the bucket.
+    pub(super) log_reads: Counter,
     /// Requests that were sent to the writer again, because the first response was lost.
     pub(super) resent: Counter,
     /// Requests that got 503, because there was no writer in time.
@@ -46,6 +48,9 @@ impl ClusterCounters {
         let help = "Reads that this member executed on its replica.";
         let reads = self.replica_reads.get();
         into.counter("slateberg.cluster.replica_reads", "{request}", help, Vec::new(), reads);
+        let help = "Times that this member read the log in the bucket for its replica.";
+        let reads = self.log_reads.get();
+        into.counter("slateberg.cluster.log_reads", "{read}", help, Vec::new(), reads);
         let help =
             "Requests that this member sent to the writer again, because a response was lost.";
         let resent = self.resent.get();

@@ -15,6 +15,7 @@ use super::catalog_host::{CatalogHost, OpenCatalog};
 use super::node::{Command, KnownWriter, Node};
 use super::peers::Peers;
 use slateberg_base::error_chain::chain;
+use slateberg_base::uptime::uptime;
 use slateberg_cluster::register::{Tag, WriterRecord};
 use slateberg_cluster::{Election, Event, Moment, PutOutcome, Role, Step};
 use slateberg_runtime::cluster::{RegisterError, WriterRegister};
@@ -198,7 +199,8 @@ impl Driver {
             Step::ReadRegister => {
                 self.tasks.push(Box::pin(read(self.register.clone(), Arc::clone(&self.node))))
             }
-            Step::PutRegister { record, replaces } => {
+            Step::PutRegister { mut record, replaces } => {
+                record.sequence = self.catalog.as_ref().map_or(0, |it| it.durable_sequence());
                 let offset_ms = self.node.lease.clock_offset_ms();
                 self.put_offset_ms = self.put_offset_ms.min(offset_ms);
                 let (register, node) = (self.register.clone(), Arc::clone(&self.node));
@@ -344,9 +346,12 @@ impl Driver {
 }
 
 async fn read(register: WriterRegister, node: Arc<Node>) -> TaskResult {
-    let started = node.lease.now();
+    let (started, sent) = (node.lease.now(), uptime());
     TaskResult::Event(match register.read().await {
-        Ok(found) => Event::RegisterRead { started, found },
+        Ok(found) => {
+            node.bucket.note(sent);
+            Event::RegisterRead { started, found }
+        }
         Err(error) => {
             let text = chain(&error);
             match error {
@@ -368,8 +373,11 @@ async fn put(
     record: WriterRecord,
     replaces: Option<Tag>,
 ) -> TaskResult {
-    let started = node.lease.now();
+    let (started, sent) = (node.lease.now(), uptime());
     let outcome = register.put(&record, replaces).await;
+    if let PutOutcome::Written(_) = outcome {
+        node.bucket.note(sent);
+    }
     TaskResult::Event(Event::PutDone { started, outcome })
 }
 

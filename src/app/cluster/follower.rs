@@ -1,53 +1,42 @@
 //! [`Follower`]: keeps the replica of a standby, which follows the writer.
 //!
 //! A replica is opened anew if the writer changes, if its feed ends, and from time to time: the
-//! writer compacts its sorted runs, and deletes those that a replica still uses after 15 minutes.
+//! writer compacts its sorted runs, and deletes those that a replica still uses some minutes later.
+//! While the writer sends no feed, the replica reads the log in the bucket.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::catalog_host::{OpenReplica, ReplicaHost};
-use super::feed_reader::{FeedReader, Questions};
+use super::catalog_host::ReplicaHost;
+use super::followed_writer::FollowedWriter;
 use super::node::{KnownWriter, Node};
-use super::peers::{Peers, UsageReport};
-use super::replica::{Replica, ReplicaStore};
+use super::peers::Peers;
+use super::session::{ChangeSource, Session, SessionParts};
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::retry::Backoff;
 use slateberg_cluster::{Role, WriterRecord};
-use slateberg_store::Store;
 
 /// Delays between attempts to open a replica.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Age at which a replica is replaced, if the writer has written another manifest since.
-const AGE_MAX: Duration = Duration::from_secs(5 * 60);
-/// Size of the applied rows at which a replica is replaced.
-const APPLIED_BYTES_MAX: usize = 32 << 20;
-/// Interval of the reports about uses.
-const REPORT_EVERY: Duration = Duration::from_secs(60);
-
+/// Time without a writer after which a standby reads the log in the bucket.
+const NO_WRITER_PAUSE: Duration = Duration::from_secs(2);
 /// Maximum time until the replicas have ended when the process stops.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// Keeps a replica while this process is a standby.
 pub(super) struct Follower {
-    /// Opens the catalog on a replica.
-    pub(super) host: ReplicaHost,
-    /// The state of the election.
-    pub(super) node: Arc<Node>,
-    /// The other members.
-    pub(super) peers: Arc<Peers>,
-    /// Each session has a receiver.
-    pub(super) sessions: watch::Sender<()>,
+    parts: Arc<SessionParts>,
 }
 
 /// A follower that runs.
 pub(super) struct RunningFollower {
-    follower: Arc<Follower>,
+    parts: Arc<SessionParts>,
     task: JoinHandle<()>,
 }
 
@@ -55,84 +44,128 @@ impl RunningFollower {
     /// Ends the replica, after its last report to the writer.
     pub(super) async fn stop(self) {
         self.task.abort();
-        self.follower.node.replicate(None);
-        let _ = timeout(STOP_MAX, self.follower.sessions.closed()).await;
+        self.parts.node.replicate(None);
+        let _ = timeout(STOP_MAX, self.parts.sessions.closed()).await;
     }
 }
 
 impl Follower {
     /// Starts to follow the writer.
-    pub(super) fn start(self) -> RunningFollower {
-        let follower = Arc::new(self);
-        let task = tokio::spawn(Arc::clone(&follower).run());
-        RunningFollower { follower, task }
+    pub(super) fn start(host: ReplicaHost, node: Arc<Node>, peers: Arc<Peers>) -> RunningFollower {
+        let sessions = watch::Sender::new(());
+        let parts = Arc::new(SessionParts { host, node, peers, sessions });
+        let follower = Self { parts: Arc::clone(&parts) };
+        RunningFollower { parts, task: tokio::spawn(follower.run()) }
     }
 
-    async fn run(self: Arc<Self>) {
-        let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
+    async fn run(self) {
+        let (mut writer, mut roles) = (self.parts.node.writer(), self.parts.node.roles());
         loop {
-            let record = self.writer_to_follow().await;
-            let began = Instant::now();
-            let ended = tokio::select! {
-                ended = self.follow(&record) => Some(ended),
-                () = self.until_other_than(&record) => None,
+            // The senders belong to the node.
+            let _ = roles.wait_for(|role| *role == Role::Standby).await;
+            let record = match &*writer.borrow_and_update() {
+                KnownWriter::Remote(record) => Some(Arc::clone(record)),
+                KnownWriter::Unknown | KnownWriter::Local(_) => None,
             };
-            self.node.replicate(None);
-            if let Some(error) = ended {
-                let (writer, error) = (&record.holder.name, chain(&error));
+            let is_other = |known: &KnownWriter| match (&record, known) {
+                (Some(record), known) => known.is_other_than(record),
+                (None, known) => matches!(known, KnownWriter::Remote(_)),
+            };
+            tokio::select! {
+                never = self.keep_replica(record.clone()) => match never {},
+                _ = writer.wait_for(is_other) => {}
+                _ = roles.wait_for(|role| *role != Role::Standby) => {}
+            }
+            self.parts.node.replicate(None);
+        }
+    }
+
+    /// Keeps a replica that follows this writer.
+    async fn keep_replica(&self, record: Option<Arc<WriterRecord>>) -> Infallible {
+        if record.is_none() {
+            // A process that has just started does not know the writer yet.
+            sleep(NO_WRITER_PAUSE).await;
+        }
+        let writer = FollowedWriter::new(record);
+        let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
+        let mut feed = self.start_session(&writer, ChangeSource::Feed).await;
+        loop {
+            let began = Instant::now();
+            let ended = match feed {
+                Ok(session) => self.keep(&writer, ChangeSource::Feed, session).await,
+                Err(error) => error,
+            };
+            self.parts.node.replicate(None);
+            if let Some(record) = &writer.record {
+                let (writer, error) = (&record.holder.name, chain(&ended));
                 tracing::info!(
                     writer,
                     error,
-                    "the replica of this standby has ended: opening it again"
+                    "the writer does not send its changes: reading the log in the bucket"
                 );
-                if began.elapsed() > PAUSE_MAX {
-                    backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
+            }
+            if began.elapsed() > PAUSE_MAX {
+                backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
+            }
+            feed = tokio::select! {
+                session = self.connect(&writer, &mut backoff) => Ok(session),
+                never = self.keep_log_replica(&writer) => match never {},
+            };
+        }
+    }
+
+    /// Opens a replica with a feed, as soon as the writer sends one.
+    async fn connect(&self, writer: &FollowedWriter, backoff: &mut Backoff) -> Session {
+        loop {
+            backoff.wait().await;
+            match self.start_session(writer, ChangeSource::Feed).await {
+                Ok(session) => return session,
+                Err(error) => {
+                    let error = chain(&error);
+                    tracing::debug!(error, "the writer still does not send its changes");
                 }
-                backoff.wait().await;
             }
         }
     }
 
-    /// Waits until this process is a standby and knows the writer.
-    async fn writer_to_follow(&self) -> Arc<WriterRecord> {
-        let (mut writer, mut roles) = (self.node.writer(), self.node.roles());
+    /// Keeps a replica that reads the log in the bucket.
+    async fn keep_log_replica(&self, writer: &FollowedWriter) -> Infallible {
+        let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         loop {
-            if *roles.borrow_and_update() == Role::Standby
-                && let KnownWriter::Remote(record) = &*writer.borrow_and_update()
-            {
-                return Arc::clone(record);
+            match self.start_session(writer, ChangeSource::Log).await {
+                Ok(session) => {
+                    let ended = self.keep(writer, ChangeSource::Log, session).await;
+                    self.parts.node.replicate(None);
+                    let error = chain(&ended);
+                    tracing::info!(
+                        error,
+                        "the replica that reads the log has ended: opening it again"
+                    );
+                }
+                Err(error) => {
+                    let error = chain(&error);
+                    tracing::debug!(error, "a replica that reads the log cannot be opened");
+                }
             }
-            // The senders belong to the node.
-            tokio::select! {
-                _ = writer.changed() => {}
-                _ = roles.changed() => {}
-            }
+            backoff.wait().await;
         }
     }
 
-    /// Waits until this process has another role or knows another writer.
-    async fn until_other_than(&self, record: &WriterRecord) {
-        let (mut writer, mut roles) = (self.node.writer(), self.node.roles());
-        tokio::select! {
-            _ = writer.wait_for(|known| known.is_other_than(record)) => {}
-            _ = roles.wait_for(|role| *role != Role::Standby) => {}
-        }
-    }
-
-    /// Keeps a replica of this writer until it ends.
-    async fn follow(self: &Arc<Self>, record: &Arc<WriterRecord>) -> Cause {
-        let mut current = match self.start_session(record).await {
-            Ok(session) => session,
-            Err(error) => return error,
-        };
+    /// Keeps a replica until it ends.
+    async fn keep(
+        &self,
+        writer: &FollowedWriter,
+        source: ChangeSource,
+        mut current: Session,
+    ) -> Cause {
         loop {
-            self.node.counters.replica_openings.add(1);
-            self.node.replicate(Some(Arc::clone(&current.replica)));
+            self.parts.node.counters.replica_openings.add(1);
+            self.parts.node.replicate(Some(Arc::clone(&current.replica)));
             if let Err(error) = current.until_due().await {
                 return error;
             }
             // The current replica executes reads until the next one does.
-            current = match self.start_session(record).await {
+            current = match self.start_session(writer, source).await {
                 Ok(next) => next,
                 Err(error) => return error,
             };
@@ -141,192 +174,13 @@ impl Follower {
 
     /// Starts a session in a separate task, so that its store is closed even if the caller stops
     /// waiting.
-    async fn start_session(self: &Arc<Self>, record: &Arc<WriterRecord>) -> Result<Session, Cause> {
-        let (follower, record) = (Arc::clone(self), Arc::clone(record));
-        let starting = tokio::spawn(async move { Session::start(&follower, &record).await });
+    async fn start_session(
+        &self,
+        writer: &FollowedWriter,
+        source: ChangeSource,
+    ) -> Result<Session, Cause> {
+        let (parts, writer) = (Arc::clone(&self.parts), writer.clone());
+        let starting = tokio::spawn(Session::start(parts, writer, source));
         starting.await.map_err(Cause::new)?
-    }
-}
-
-/// A replica and the task that applies the changes of the writer to it. Ends when it is dropped.
-struct Session {
-    replica: Arc<Replica>,
-    is_due: watch::Receiver<bool>,
-    _stop: watch::Sender<()>,
-    task: JoinHandle<Cause>,
-}
-
-/// The parts of the task of a session.
-struct Applier {
-    follower: Arc<Follower>,
-    record: Arc<WriterRecord>,
-    replica: Arc<Replica>,
-    feed: FeedReader,
-    questions: Questions,
-    target: ReplicaStore,
-    open: Option<OpenReplica>,
-    /// The writer's manifest when the replica was opened.
-    manifest_id: u64,
-    opened: Instant,
-    due: watch::Sender<bool>,
-    session: watch::Receiver<()>,
-}
-
-impl Session {
-    /// Opens a replica that executes reads.
-    async fn start(follower: &Arc<Follower>, record: &Arc<WriterRecord>) -> Result<Self, Cause> {
-        // The feed begins first, so that no transaction is missing between it and the replica.
-        let (mut feed, questions) = FeedReader::open(&follower.peers, record).await?;
-        let start = feed.next().await?;
-        let ReplicaHost { location, settings, .. } = &follower.host;
-        let store = Store::open_replica(location, settings.store.clone()).await;
-        let store = store.map_err(Cause::new)?;
-        let (due, is_due) = watch::channel(false);
-        let (stop, stopping) = watch::channel(());
-        let replica = Arc::new(Replica::new());
-        let mut applier = Applier {
-            follower: Arc::clone(follower),
-            record: Arc::clone(record),
-            replica: Arc::clone(&replica),
-            feed,
-            questions,
-            manifest_id: start.manifest_id,
-            target: ReplicaStore::new(store, &start),
-            open: None,
-            opened: Instant::now(),
-            due,
-            session: follower.sessions.subscribe(),
-        };
-        if let Err(error) = applier.prepare().await {
-            applier.end().await;
-            return Err(error);
-        }
-        Ok(Self { replica, is_due, _stop: stop, task: tokio::spawn(applier.run(stopping)) })
-    }
-
-    /// Waits until the replica has to be replaced. Errors if it has ended.
-    async fn until_due(&mut self) -> Result<(), Cause> {
-        // The task has the sender until it ends.
-        if self.is_due.wait_for(|is_due| *is_due).await.is_ok() {
-            return Ok(());
-        }
-        Err((&mut self.task).await.unwrap_or_else(Cause::new))
-    }
-}
-
-impl Applier {
-    /// Applies changes until the replica contains only state that the writer knows as durable, and
-    /// opens the catalog. The log in the bucket can be ahead of the writer for a moment.
-    async fn prepare(&mut self) -> Result<(), Cause> {
-        let opened_at = self.target.store.sequence().map_err(Cause::new)?;
-        if opened_at < self.target.released {
-            return Err(Cause::new(
-                "the bucket lacks transactions that the writer has acknowledged",
-            ));
-        }
-        while self.target.released < opened_at {
-            let changes = self.feed.next().await?;
-            self.target.apply(&self.replica, changes).await.map_err(Cause::new)?;
-        }
-        self.open_catalog().await
-    }
-
-    /// Opens the catalog, and begins to execute reads.
-    async fn open_catalog(&mut self) -> Result<(), Cause> {
-        let opened = self.follower.host.open(self.target.store.clone()).await;
-        let opened = opened.map_err(Cause::new)?;
-        opened.services.catalog().replicas().await_publications(self.target.unpublished());
-        self.replica.serve(Some(Arc::clone(&opened.services)));
-        self.open = Some(opened);
-        Ok(())
-    }
-
-    async fn run(mut self, mut stopping: watch::Receiver<()>) -> Cause {
-        let ended = tokio::select! {
-            ended = self.follow() => ended,
-            // A session that is dropped closes the channel.
-            _ = stopping.changed() => Cause::new("another replica has replaced this one"),
-        };
-        self.end().await;
-        ended
-    }
-
-    /// Applies the changes of the writer until the feed ends.
-    async fn follow(&mut self) -> Cause {
-        let (replica, questions) = (Arc::clone(&self.replica), self.questions.clone());
-        tokio::select! {
-            ended = self.apply_all() => ended,
-            never = replica.run_rounds(&questions) => match never {},
-        }
-    }
-
-    async fn apply_all(&mut self) -> Cause {
-        let mut reported = Instant::now();
-        loop {
-            if reported.elapsed() >= REPORT_EVERY {
-                reported = Instant::now();
-                self.report().await;
-            }
-            let changes = match self.feed.next().await {
-                Ok(changes) => changes,
-                Err(error) => return error,
-            };
-            let manifest_id = changes.manifest_id;
-            let stopped = match self.target.apply(&self.replica, changes).await {
-                Ok(stopped) => stopped,
-                Err(error) => return Cause::new(error),
-            };
-            if stopped.is_some()
-                && let Err(error) = self.reopen_catalog().await
-            {
-                return error;
-            }
-            let is_old = self.opened.elapsed() >= AGE_MAX && manifest_id != self.manifest_id;
-            if is_old || self.target.applied_bytes >= APPLIED_BYTES_MAX {
-                self.due.send_replace(true);
-            }
-        }
-    }
-
-    /// Opens the catalog again after a change of records that it has loaded.
-    async fn reopen_catalog(&mut self) -> Result<(), Cause> {
-        self.report().await;
-        if let Some(former) = self.open.take() {
-            tokio::spawn(former.close());
-        }
-        self.open_catalog().await
-    }
-
-    /// Reports uses to the writer. Uses that the writer has not received stay with the replica.
-    async fn report(&self) {
-        let Some(open) = &self.open else { return };
-        let replicas = open.services.catalog().replicas();
-        let (tabulars, keys) = (replicas.take_uses(), open.services.keys().last_uses());
-        if tabulars.is_empty() && keys.is_empty() {
-            return;
-        }
-        let report = UsageReport { tabulars, keys };
-        if !self.follower.peers.report(&self.record.peer, &report).await {
-            replicas.add_uses(report.tabulars);
-        }
-    }
-
-    /// Ends the replica. Requests that wait or arrive later are forwarded. The store is closed after
-    /// the requests in progress.
-    async fn end(self) {
-        self.replica.serve(None);
-        self.replica.rounds.close();
-        self.report().await;
-        let Self { open, target, session, .. } = self;
-        tokio::spawn(async move {
-            let _session = session;
-            if let Some(open) = open {
-                open.close().await;
-            }
-            if let Err(error) = target.store.close().await {
-                let error = chain(&error);
-                tracing::debug!(error, "the store of a replica could not be closed");
-            }
-        });
     }
 }

@@ -4,6 +4,7 @@
 //! `Idempotency-Key`, which the writer stores together with the change. If a response is lost, the
 //! forwarder sends the request again, with the same key, to the writer of that time.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +18,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::buffered::{BufferedRequest, RequestCopy, remove_connection_headers};
 use super::catalog_services::PortKind;
+use super::local_response::LocalResponse;
 use super::member_port::TERM_LOST;
 use super::node::{KnownWriter, Node};
 use super::peers::Peers;
-use super::responses::{WriterResponse, respond_as_writer, unavailable};
+use super::responses::{respond_as_writer, unavailable};
 use super::unverified::{Credential, UnverifiedBodies};
 use crate::api::admission::{Admission, AtCapacity, has_body};
 use crate::api::error::ApiError;
@@ -199,12 +201,43 @@ impl Forwarder {
         self.send_until_executed(port, request, lost).await
     }
 
-    /// Sends a request until a writer has executed it. `lost` is the name of the writer that may
-    /// have executed it already.
+    /// Sends a request until a writer has executed it, or a replica if it is a read. `lost` is the
+    /// name of the writer that may have executed it already.
     async fn send_until_executed(
         &self,
         port: PortKind,
         request: BufferedRequest,
+        lost: Option<String>,
+    ) -> Response {
+        tokio::select! {
+            response = self.send_to_writers(port, &request, lost) => response,
+            response = self.read_on_replicas(port, &request) => response,
+        }
+    }
+
+    /// Executes a read on the first replica that can. Returns nothing for other requests.
+    async fn read_on_replicas(&self, port: PortKind, request: &BufferedRequest) -> Response {
+        if !self.routes().is_replicated(&request.method, request.path()) {
+            return pending().await;
+        }
+        let mut changes = self.node.replica_changes();
+        loop {
+            if let Some(replica) = self.node.replica()
+                && let LocalResponse::Complete(response) =
+                    replica.respond(port, request.to_request()).await
+            {
+                self.node.counters.replica_reads.add(1);
+                return response;
+            }
+            // The sender belongs to the node.
+            let _ = changes.changed().await;
+        }
+    }
+
+    async fn send_to_writers(
+        &self,
+        port: PortKind,
+        request: &BufferedRequest,
         mut lost: Option<String>,
     ) -> Response {
         let deadline = Instant::now() + self.forward_wait;
@@ -217,8 +250,8 @@ impl Forwarder {
                 Ok(Err(_)) | Err(_) => break,
             };
             let attempt = match &known {
-                KnownWriter::Remote(record) => self.send(port, &request, record, &mut writer).await,
-                KnownWriter::Local(_) => self.respond_here(port, &request).await,
+                KnownWriter::Remote(record) => self.send(port, request, record, &mut writer).await,
+                KnownWriter::Local(_) => self.respond_here(port, request).await,
                 KnownWriter::Unknown => Attempt::NotExecuted,
             };
             match (attempt, known) {
@@ -261,12 +294,12 @@ impl Forwarder {
         let Some(services) = self.node.services() else { return Attempt::NotExecuted };
         let request = request.to_request();
         match respond_as_writer(&self.node, &services, port, self.lease_wait, request).await {
-            WriterResponse::Complete(response) => Attempt::Response(response),
-            WriterResponse::NotBegun(_) => Attempt::NotExecuted,
-            WriterResponse::TermLost(failure) if is_before_execution(failure.status()) => {
+            LocalResponse::Complete(response) => Attempt::Response(response),
+            LocalResponse::NotBegun(_) => Attempt::NotExecuted,
+            LocalResponse::Failed(failure) if is_before_execution(failure.status()) => {
                 Attempt::NotExecuted
             }
-            WriterResponse::TermLost(_) => Attempt::Lost,
+            LocalResponse::Failed(_) => Attempt::Lost,
         }
     }
 

@@ -12,10 +12,11 @@ use futures::future::BoxFuture;
 
 use super::catalog_services::CatalogServices;
 use super::forwarded::Forwarded;
+use super::local_response::LocalResponse;
 use super::node::Node;
 use super::peers::{CHANGED, FEED, MEMBER_REQUEST, PeerState, STATE, USAGE, UsageReport};
 use super::replication_feed::respond_with_feed;
-use super::responses::{WriterResponse, respond_as_writer};
+use super::responses::respond_as_writer;
 use crate::api::error::ApiError;
 use crate::api::peer::Peer;
 use crate::api::service::Respond;
@@ -64,9 +65,9 @@ impl Respond for MemberPort {
             let Some(services) = node.services() else { return not_the_writer() };
             let port = forwarded.port;
             match respond_as_writer(&node, &services, port, lease_wait, request).await {
-                WriterResponse::Complete(response) => response,
-                WriterResponse::NotBegun(_) => not_the_writer(),
-                WriterResponse::TermLost(failure) => of_lost_term(failure),
+                LocalResponse::Complete(response) => response,
+                LocalResponse::NotBegun(_) => not_the_writer(),
+                LocalResponse::Failed(failure) => of_lost_term(failure),
             }
         })
     }
@@ -81,14 +82,15 @@ async fn respond_to_member(node: &Arc<Node>, kind: &HeaderValue, request: Reques
             node.record_changed.notify_one();
             StatusCode::NO_CONTENT.into_response()
         }
-        FEED | USAGE => {
-            let Some(services) = node.services() else { return not_the_writer() };
-            let response = match kind {
-                FEED => respond_with_feed(node, &services, request.into_body()),
-                _ => Some(accept_report(&services, request).await),
-            };
-            response.unwrap_or_else(not_the_writer)
+        FEED => {
+            let services = node.services();
+            let feed = services.and_then(|it| respond_with_feed(node, &it, request.into_body()));
+            feed.unwrap_or_else(not_the_writer)
         }
+        USAGE => match node.services() {
+            Some(services) => accept_report(&services, request).await,
+            None => not_the_writer(),
+        },
         _ => ApiError::bad_request("Unknown request of a member").into_response(),
     }
 }

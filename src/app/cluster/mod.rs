@@ -5,23 +5,27 @@
 //! - [`driver`]: executes the steps of the election, whose rules are in `crates/cluster`.
 //! - [`node`] and [`lease`]: the state that the election shares with the ports.
 //! - [`ports`] and [`forward`]: respond to clients, as the writer or by forwarding to it.
-//! - [`follower`]: keeps the [`replica`] on which a standby executes reads itself. The writer sends
-//!   its changes ([`replication_feed`], [`feed_reader`]), and confirms that a replica is current
-//!   ([`read_rounds`]).
+//! - [`follower`] and [`session`]: keep the [`replica`] on which a standby executes reads itself. The
+//!   writer sends its changes ([`replication_feed`], [`feed_reader`]), and confirms that a replica is
+//!   current ([`read_rounds`]). Without a writer, the replica reads the log in the bucket.
 //! - [`transfers`] and [`peers`]: the other members, and the planned transfer of the writer to one.
 //! - [`member_port`], [`member_tls`] and [`identity`]: connections between members.
 
+mod bucket_contact;
 mod buffered;
 mod catalog_host;
 mod catalog_services;
+mod consistency;
 mod counters;
 mod driver;
 mod feed_reader;
+mod followed_writer;
 mod follower;
 mod forward;
 mod forwarded;
 mod identity;
 mod lease;
+mod local_response;
 mod member_port;
 mod member_tls;
 mod node;
@@ -33,6 +37,7 @@ mod replication_feed;
 mod replication_messages;
 mod responses;
 mod run;
+mod session;
 mod transfers;
 mod unverified;
 

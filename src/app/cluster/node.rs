@@ -8,6 +8,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, mpsc, watch};
 use uuid::Uuid;
 
+use super::bucket_contact::BucketContact;
 use super::catalog_services::CatalogServices;
 use super::counters::ClusterCounters;
 use super::lease::Lease;
@@ -64,6 +65,8 @@ pub(super) struct Node {
     pub(super) name: String,
     /// Hashes of the settings of this process.
     pub(super) settings: SharedSettings,
+    /// The contact of this process with the bucket.
+    pub(super) bucket: Arc<BucketContact>,
     /// Whether this process is stopping, so that it cannot become the writer.
     pub(super) is_stopping: AtomicBool,
     /// Notified if the record of the writer may have changed.
@@ -73,6 +76,7 @@ pub(super) struct Node {
     services: ArcSwapOption<CatalogServices>,
     /// The replica of a standby.
     replica: ArcSwapOption<Replica>,
+    replica_changes: watch::Sender<()>,
     writer: watch::Sender<KnownWriter>,
     role: watch::Sender<Role>,
 }
@@ -82,6 +86,7 @@ impl Node {
     pub(super) fn new(
         clock: Arc<dyn Clock>,
         member: &Member,
+        bucket: BucketContact,
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<Command>) {
         let (commands, receiver) = mpsc::unbounded_channel();
         let node = Arc::new(Self {
@@ -90,12 +95,14 @@ impl Node {
             id: member.node,
             name: member.name.clone(),
             settings: member.settings.clone(),
+            bucket: Arc::new(bucket),
             is_stopping: AtomicBool::new(false),
             record_changed: Notify::new(),
             suspicions: LogThrottle::new(SUSPECT_EVERY),
             commands,
             services: ArcSwapOption::empty(),
             replica: ArcSwapOption::empty(),
+            replica_changes: watch::Sender::new(()),
             writer: watch::Sender::new(KnownWriter::Unknown),
             role: watch::Sender::new(Role::Standby),
         });
@@ -157,6 +164,12 @@ impl Node {
     /// Begins to execute reads on this replica, or stops with `None`.
     pub(super) fn replicate(&self, replica: Option<Arc<Replica>>) {
         self.replica.store(replica);
+        self.replica_changes.send_replace(());
+    }
+
+    /// Is notified when another replica begins to execute reads.
+    pub(super) fn replica_changes(&self) -> watch::Receiver<()> {
+        self.replica_changes.subscribe()
     }
 
     /// The current role of this process.
@@ -193,6 +206,10 @@ impl Node {
         let help = "Whether this standby executes reads on its replica.";
         let value = f64::from(u8::from(is_replica));
         into.gauge("slateberg.cluster.replica", "1", help, Vec::new(), value);
+        let has_other_policies = self.replica().is_some_and(|replica| replica.has_other_policies());
+        let help = "Whether other policies are in force at the writer than at this standby.";
+        let value = f64::from(u8::from(has_other_policies));
+        into.gauge("slateberg.cluster.policies_different", "1", help, Vec::new(), value);
         self.counters.collect(into);
     }
 

@@ -11,11 +11,13 @@ use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
 use serde_json::json;
 
+use super::buffered::RequestCopy;
 use super::catalog_services::{CatalogServices, PortKind};
+use super::consistency::Consistency;
 use super::forward::Forwarder;
+use super::local_response::LocalResponse;
 use super::node::{KnownWriter, Node};
-use super::read_rounds::Consistency;
-use super::responses::{WriterResponse, respond_as_writer, unavailable};
+use super::responses::{respond_as_writer, unavailable};
 use crate::api::frame::{RequestFrame, request_id_header};
 use crate::api::probes::{HEALTH, METRICS, READY};
 use crate::api::request_id::REQUEST_ID;
@@ -46,9 +48,7 @@ impl Respond for ClusterPort {
         match (self.node.services(), Consistency::of(request.headers())) {
             (_, Err(error)) => Box::pin(async move { error.into_response() }),
             (Some(services), _) => Box::pin(async move { port.execute(&services, request).await }),
-            (None, Ok(consistency)) => {
-                Box::pin(async move { port.respond_as_replica(consistency, request).await })
-            }
+            (None, Ok(_)) => Box::pin(async move { port.respond_as_replica(request).await }),
         }
     }
 }
@@ -57,30 +57,34 @@ impl ClusterPort {
     /// Executes a request as the writer. Forwards it if this process is no longer the writer.
     async fn execute(&self, services: &Arc<CatalogServices>, mut request: Request) -> Response {
         let copy = self.forwarder.copy(&mut request);
-        match respond_as_writer(&self.node, services, self.kind, self.lease_wait, request).await {
-            WriterResponse::Complete(response) => response,
-            WriterResponse::NotBegun(request) => self.respond_as_standby(request).await,
-            WriterResponse::TermLost(failure) => {
-                self.forwarder.finish(self.kind, copy, failure).await
-            }
-        }
+        let executing =
+            respond_as_writer(&self.node, services, self.kind, self.lease_wait, request);
+        self.complete(executing.await, copy).await
     }
 
     /// Executes reads on the replica, if there is one. The writer executes all other requests.
-    async fn respond_as_replica(&self, consistency: Consistency, mut request: Request) -> Response {
+    async fn respond_as_replica(&self, mut request: Request) -> Response {
         let routes = self.forwarder.routes();
         if let Some(replica) = self.node.replica()
             && routes.is_replicated(request.method(), request.uri().path())
         {
-            request = match replica.respond(self.kind, consistency, request).await {
-                Ok(response) => {
-                    self.node.counters.replica_reads.add(1);
-                    return response;
-                }
-                Err(request) => request,
-            };
+            let copy = self.forwarder.copy(&mut request);
+            let response = replica.respond(self.kind, request).await;
+            if let LocalResponse::Complete(_) = response {
+                self.node.counters.replica_reads.add(1);
+            }
+            return self.complete(response, copy).await;
         }
         self.respond_as_standby(request).await
+    }
+
+    /// Forwards a request that this process cannot execute.
+    async fn complete(&self, response: LocalResponse, copy: RequestCopy) -> Response {
+        match response {
+            LocalResponse::Complete(response) => response,
+            LocalResponse::NotBegun(request) => self.respond_as_standby(request).await,
+            LocalResponse::Failed(failure) => self.forwarder.finish(self.kind, copy, failure).await,
+        }
     }
 
     /// Responds to probes, and forwards all other requests. The writer logs a forwarded request under

@@ -5,55 +5,14 @@
 //! a **round**. A round serves only reads that arrived before its request was sent, so a read that
 //! arrives during a round waits for the next one.
 
+use std::future::pending;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName};
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use crate::api::error::ApiError;
-
-/// The header in which a client states which changes the response to a read must contain.
-pub(super) const CONSISTENCY: HeaderName = HeaderName::from_static("x-slateberg-consistency");
-/// The header with the maximum age of the state in a response, in milliseconds.
-pub(super) const STALENESS: HeaderName = HeaderName::from_static("x-slateberg-staleness-ms");
-
-const LINEARIZABLE: &str = "linearizable";
-const BOUNDED: &str = "bounded; max-staleness-ms=";
-/// Maximum of the staleness that a client can accept.
-const STALENESS_MAX: Duration = Duration::from_secs(60);
-
-/// The changes that the response to a read must contain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Consistency {
-    /// All changes that were acknowledged before the request arrived.
-    Linearizable,
-    /// All changes that were acknowledged at least this long before the request arrived.
-    Bounded(Duration),
-}
-
-impl Consistency {
-    /// Reads the header of a request.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let Some(value) = headers.get(CONSISTENCY) else { return Ok(Self::Linearizable) };
-        let parsed = value.to_str().ok().and_then(Self::parse);
-        parsed.ok_or_else(|| {
-            ApiError::bad_request(format!(
-                "Invalid {CONSISTENCY}: expected '{LINEARIZABLE}' or '{BOUNDED}N', where N is at most {}",
-                STALENESS_MAX.as_millis()
-            ))
-        })
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        if text == LINEARIZABLE {
-            return Some(Self::Linearizable);
-        }
-        let staleness = Duration::from_millis(text.strip_prefix(BOUNDED)?.parse().ok()?);
-        (staleness <= STALENESS_MAX).then_some(Self::Bounded(staleness))
-    }
-}
+use super::consistency::Consistency;
 
 /// The rounds of one replica.
 pub(super) struct ReadRounds {
@@ -93,7 +52,7 @@ impl ReadRounds {
     /// Waits until a read is current enough, and returns the maximum age of the state that it sees.
     /// `None` if the round has failed.
     pub(super) async fn wait(&self, consistency: Consistency) -> Option<Duration> {
-        if let Consistency::Bounded(staleness_max) = consistency
+        if let Consistency::Bounded { staleness_max, .. } = consistency
             && let Some(confirmed) = *lock(&self.confirmed)
             && confirmed.elapsed() <= staleness_max
         {
@@ -111,16 +70,33 @@ impl ReadRounds {
         is_confirmed.then(|| arrived.elapsed())
     }
 
-    /// Waits until there are reads, and begins a round for them.
-    pub(super) async fn begin(&self) -> Round {
+    /// Returns the maximum age of the state of the replica. `None` before the first successful round.
+    pub(super) fn age(&self) -> Option<Duration> {
+        lock(&self.confirmed).map(|confirmed| confirmed.elapsed())
+    }
+
+    /// Waits until there are reads, and begins a round for them. After `idle_max`, begins a round
+    /// without reads, so that bounded reads that arrive later need none.
+    pub(super) async fn begin(&self, idle_max: Duration) -> Round {
+        let idle_at = Instant::now() + idle_max;
         loop {
-            self.requested.notified().await;
-            let mut next = lock(&self.next);
-            if let Some(reads) = next.take_if(|reads| reads.has_any) {
-                *next = Some(Reads::default());
+            let is_idle = timeout_at(idle_at, self.requested.notified()).await.is_err();
+            if let Some(reads) = self.take(is_idle) {
                 return Round { reads, began: Instant::now() };
             }
+            if is_idle {
+                // The rounds are closed.
+                pending::<()>().await;
+            }
         }
+    }
+
+    /// Takes the reads that wait.
+    fn take(&self, or_without_reads: bool) -> Option<Reads> {
+        let mut next = lock(&self.next);
+        let reads = next.take_if(|reads| reads.has_any || or_without_reads)?;
+        *next = Some(Reads::default());
+        Some(reads)
     }
 
     /// Ends a round. `is_confirmed` states whether the replica has applied everything that the
@@ -150,12 +126,15 @@ mod tests {
 
     use super::*;
 
-    const BOUNDED_READ: Consistency = Consistency::Bounded(Duration::from_secs(60));
+    const BOUNDED_READ: Consistency =
+        Consistency::Bounded { staleness_max: Duration::from_secs(60), at_least: 0 };
+
+    const IDLE_MAX: Duration = Duration::from_secs(3_600);
 
     /// Rounds that count their requests. Each request takes some time.
     async fn run(rounds: &ReadRounds, requests: &AtomicUsize, is_confirmed: bool) {
         loop {
-            let round = rounds.begin().await;
+            let round = rounds.begin(IDLE_MAX).await;
             requests.fetch_add(1, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(10)).await;
             rounds.end(round, is_confirmed);
@@ -221,21 +200,17 @@ mod tests {
         assert_eq!(rounds.wait(Consistency::Linearizable).await, None);
     }
 
-    #[test]
-    fn consistency_is_read_from_the_header() {
-        let of = |text: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(CONSISTENCY, text.parse().expect("a header"));
-            Consistency::of(&headers).ok()
-        };
-        assert_eq!(Consistency::of(&HeaderMap::new()).ok(), Some(Consistency::Linearizable));
-        assert_eq!(of("linearizable"), Some(Consistency::Linearizable));
-        let bounded = Some(Consistency::Bounded(Duration::from_millis(250)));
-        assert_eq!(of("bounded; max-staleness-ms=250"), bounded);
-        for invalid in
-            ["", "bounded", "bounded; max-staleness-ms=-1", "bounded; max-staleness-ms=60001"]
-        {
-            assert_eq!(of(invalid), None, "{invalid}");
+    #[tokio::test(start_paused = true)]
+    async fn idle_replica_begins_rounds_without_reads() {
+        let rounds = ReadRounds::default();
+        assert_eq!(rounds.age(), None);
+        let began = Instant::now();
+        for _ in 0..2 {
+            let round = rounds.begin(Duration::from_secs(1)).await;
+            rounds.end(round, true);
         }
+        assert_eq!(began.elapsed(), Duration::from_secs(2));
+        assert_eq!(rounds.wait(BOUNDED_READ).await, Some(Duration::ZERO));
+        assert_eq!(rounds.age(), Some(Duration::ZERO));
     }
 }

@@ -4,98 +4,142 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::HeaderValue;
-use axum::response::Response;
+use axum::http::header;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::bucket_contact::BucketContact;
 use super::catalog_services::{CatalogServices, PortKind};
+use super::consistency::{Consistency, state_age, state_sequence};
 use super::feed_reader::{Questions, ask};
-use super::read_rounds::{Consistency, ReadRounds, STALENESS};
+use super::local_response::LocalResponse;
+use super::read_rounds::ReadRounds;
 use super::replication_messages::{Changes, Group, Position, Version};
 use crate::api::service::Respond;
 use slateberg_store::keys::PublicationKey;
 use slateberg_store::replication::RowGroup;
 use slateberg_store::{self as store, Store};
 
-/// Maximum time until the writer has answered a question, and the replica has applied its state.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// Maximum time until the writer has answered a question or the log has been read, and the replica
+/// has applied the state.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Interval of the questions of an idle replica, with which it knows the age of its state.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// A replica that executes reads.
 pub(super) struct Replica {
+    /// The contact of this process with the bucket.
+    bucket: Arc<BucketContact>,
     /// The routes of the catalog on this replica. `None` while the catalog is opened.
     services: ArcSwapOption<CatalogServices>,
     /// All transactions of the writer up to this sequence number have been applied.
     applied: watch::Sender<u64>,
     /// The newest answer of the writer.
     position: watch::Sender<Position>,
+    /// Whether other policies were in force at the writer when it sent its last message.
+    has_other_policies: AtomicBool,
     /// The requests to the writer for the reads of this replica.
     pub(super) rounds: ReadRounds,
 }
 
 impl Replica {
     /// Creates a replica that does not execute reads yet.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(bucket: Arc<BucketContact>) -> Self {
         Self {
+            bucket,
             services: ArcSwapOption::empty(),
             applied: watch::Sender::new(0),
             position: watch::Sender::default(),
+            has_other_policies: AtomicBool::new(false),
             rounds: ReadRounds::default(),
         }
     }
 
-    /// Begins to execute reads with these routes, or stops with `None`. Returns the former routes.
-    pub(super) fn serve(
-        &self,
-        services: Option<Arc<CatalogServices>>,
-    ) -> Option<Arc<CatalogServices>> {
-        self.services.swap(services)
+    /// Begins to execute reads with these routes, or stops with `None`.
+    pub(super) fn serve(&self, services: Option<Arc<CatalogServices>>) {
+        self.services.store(services);
     }
 
-    /// Returns the routes, for requests that need no current state.
+    /// Returns the routes. `None` while the replica executes no reads.
     pub(super) fn services(&self) -> Option<Arc<CatalogServices>> {
         self.services.load_full()
     }
 
-    /// Executes a read. Returns a copy of the request if this replica cannot execute it, so that the
-    /// writer has to.
-    pub(super) async fn respond(
-        &self,
-        port: PortKind,
-        consistency: Consistency,
-        request: Request,
-    ) -> Result<Response, Request> {
-        if self.services.load().is_none() {
-            return Err(request);
+    /// Whether other policies are in force at the writer. Their files may differ.
+    pub(super) fn has_other_policies(&self) -> bool {
+        self.has_other_policies.load(Ordering::Acquire)
+    }
+
+    /// Compares the policies in force with those of the writer, which have this hash.
+    fn compare_policies(&self, services: &CatalogServices, of_writer: &str) {
+        let own = services.catalog().policies().policy_hash();
+        let is_different = !of_writer.is_empty() && own != of_writer;
+        self.has_other_policies.store(is_different, Ordering::Release);
+    }
+
+    /// Executes a read.
+    pub(super) async fn respond(&self, port: PortKind, request: Request) -> LocalResponse {
+        let Ok(consistency) = Consistency::of(request.headers()) else {
+            return LocalResponse::NotBegun(request);
+        };
+        // A client that has an older or newer version than this replica gets the newest one.
+        let copy = (consistency != Consistency::Linearizable
+            && request.headers().contains_key(header::IF_NONE_MATCH))
+        .then(|| copy(&request));
+        let response = self.respond_with(consistency, port, request).await;
+        match (copy, response) {
+            (Some(copy), LocalResponse::Complete(response)) if response.status().is_success() => {
+                self.respond_with(Consistency::Linearizable, port, copy).await
+            }
+            (_, response) => response,
         }
-        let Some(mut age) = self.rounds.wait(consistency).await else { return Err(request) };
+    }
+
+    async fn respond_with(
+        &self,
+        consistency: Consistency,
+        port: PortKind,
+        request: Request,
+    ) -> LocalResponse {
+        if self.services.load().is_none() {
+            return LocalResponse::NotBegun(request);
+        }
+        // While nothing can be confirmed, the operator may prefer old state to no response.
+        let is_stale = self.bucket.outage().is_some();
+        let required = consistency.at(*self.applied.borrow());
+        let age = if is_stale { self.rounds.age() } else { self.rounds.wait(required).await };
+        let Some(age) = age else { return LocalResponse::NotBegun(request) };
         // Loaded after the round: a change of the policies that the round has seen stops the routes
         // that have loaded earlier policies.
-        let Some(services) = self.services() else { return Err(request) };
+        let Some(services) = self.services() else { return LocalResponse::NotBegun(request) };
+        // A decision must not depend on the member that receives the request.
+        if self.has_other_policies() {
+            return LocalResponse::NotBegun(request);
+        }
         let _in_progress = services.begin();
-        let began = tokio::time::Instant::now();
-        let copy = copy(&request);
+        let began = Instant::now();
         let mut response = services.port(port).respond(request).await;
         if response.status().is_server_error() {
-            return Err(copy);
+            return LocalResponse::Failed(response);
         }
-        if let Consistency::Bounded(_) = consistency {
-            age += began.elapsed();
-            let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-            response.headers_mut().insert(STALENESS, HeaderValue::from(age_ms));
+        if is_stale || consistency != Consistency::Linearizable {
+            state_age(&mut response, age + began.elapsed());
+            state_sequence(&mut response, *self.applied.borrow());
         }
-        Ok(response)
+        LocalResponse::Complete(response)
     }
 
     /// Executes rounds until this future is dropped.
     pub(super) async fn run_rounds(&self, questions: &Questions) -> Infallible {
         for question in 1.. {
-            let round = self.rounds.begin().await;
+            let round = self.rounds.begin(ASK_EVERY).await;
             ask(questions, question);
             let is_confirmed = timeout(ANSWER_MAX, self.catch_up(question)).await;
             self.rounds.end(round, is_confirmed.unwrap_or(false));
@@ -126,11 +170,10 @@ impl Replica {
 /// Copies a read. Its body has no meaning.
 fn copy(request: &Request) -> Request {
     let mut copy = Request::new(Body::empty());
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    *copy.extensions_mut() = request.extensions().clone();
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    copy.headers_mut().clone_from(request.headers());
+    copy.extensions_mut().clone_from(request.extensions());
     copy
 }
 
@@ -140,66 +183,105 @@ pub(super) struct ReplicaStore {
     pub(super) store: Store,
     /// Versions whose metadata files may be missing.
     unpublished: HashSet<PublicationKey>,
-    /// Versions whose metadata files exist, and whose rows have not arrived yet.
-    published_early: HashSet<PublicationKey>,
     /// All transactions up to this sequence number have been received.
     pub(super) released: u64,
     /// The size of the rows that were applied.
     pub(super) applied_bytes: usize,
+    /// The hash of the writer's policies. Empty if it is unknown.
+    policy_hash: String,
 }
 
 impl ReplicaStore {
-    /// Creates a store that begins with the first message of the writer.
-    pub(super) fn new(store: Store, start: &Changes) -> Self {
-        let unpublished = start.start.iter().flat_map(|start| &start.unpublished);
-        Self {
-            store,
-            unpublished: unpublished.filter_map(Version::key).collect(),
-            published_early: HashSet::new(),
-            released: start.released,
-            applied_bytes: 0,
-        }
+    /// Creates a store that follows the state in which it was opened. The metadata files of these
+    /// versions may be missing.
+    pub(super) fn new(store: Store, unpublished: impl IntoIterator<Item = PublicationKey>) -> Self {
+        let unpublished = unpublished.into_iter().collect();
+        Self { store, unpublished, released: 0, applied_bytes: 0, policy_hash: String::new() }
     }
 
-    /// Applies a message. Requests see its changes when this function returns. If the message changes
-    /// records that the catalog has loaded, the replica stops to execute reads, and this function
-    /// returns the former routes: the catalog has to be opened again.
+    /// Creates a store that begins with the first message of the writer.
+    pub(super) fn following(store: Store, start: &Changes) -> Self {
+        let unpublished = start.start.iter().flat_map(|start| &start.unpublished);
+        let new = Self::new(store, unpublished.filter_map(Version::key));
+        Self { released: start.released, policy_hash: start.policy_hash.clone(), ..new }
+    }
+
+    /// Applies a message of the writer. See [`apply_groups`](Self::apply_groups).
     pub(super) async fn apply(
         &mut self,
         replica: &Replica,
         changes: Changes,
-    ) -> Result<Option<Arc<CatalogServices>>, store::Error> {
-        let groups = changes.groups.into_iter().map(Group::into_rows);
-        let groups: Vec<Arc<RowGroup>> = groups.map(Arc::new).collect();
-        let reopens = groups.iter().any(|group| group.changes_loaded_records());
-        let stopped = if reopens { replica.serve(None) } else { None };
+    ) -> Result<bool, store::Error> {
+        let groups = changes.groups.into_iter().map(Group::into_rows).collect();
+        let reopens = self.apply_groups(replica, groups).await?;
+        self.mark_published(replica, changes.published.iter().filter_map(Version::key));
+        self.released = self.released.max(changes.released);
+        replica.applied.send_replace(self.released);
+        self.policy_hash = changes.policy_hash;
+        if let Some(services) = replica.services() {
+            replica.compare_policies(&services, &self.policy_hash);
+        }
+        if let Some(position) = changes.position {
+            replica.position.send_replace(position);
+        }
+        Ok(reopens)
+    }
+
+    /// Applies transactions of the writer. Requests see them when this function returns. Returns
+    /// whether the transactions change records that the catalog has loaded. The replica then stops to
+    /// execute reads, until the catalog is opened again.
+    pub(super) async fn apply_groups(
+        &mut self,
+        replica: &Replica,
+        groups: Vec<RowGroup>,
+    ) -> Result<bool, store::Error> {
+        let reopens = groups.iter().any(RowGroup::changes_loaded_records);
+        if reopens {
+            replica.serve(None);
+        }
         let serving = replica.services();
-        let catalog = serving.as_ref().map(|services| services.catalog().replicas());
         for group in &groups {
             self.applied_bytes += group.bytes();
             for key in group.new_publications() {
-                if !self.published_early.remove(&key) && self.unpublished.insert(key) {
-                    catalog.inspect(|catalog| catalog.await_publications([key]));
+                if self.unpublished.insert(key)
+                    && let Some(services) = &serving
+                {
+                    services.catalog().replicas().await_publications([key]);
                 }
             }
         }
         self.store.apply(&groups).await?;
-        for key in changes.published.iter().filter_map(Version::key) {
-            if !self.unpublished.remove(&key) {
-                self.published_early.insert(key);
-            }
-            catalog.inspect(|catalog| catalog.mark_published(key));
+        if let Some(newest) = groups.last() {
+            replica.applied.send_if_modified(|applied| {
+                let is_newer = newest.sequence > *applied;
+                *applied = newest.sequence.max(*applied);
+                is_newer
+            });
         }
-        for key in groups.iter().flat_map(|group| group.completed_publications()) {
+        self.mark_published(replica, groups.iter().flat_map(RowGroup::completed_publications));
+        Ok(reopens)
+    }
+
+    /// Readers no longer wait for the metadata files of these versions, because they exist.
+    pub(super) fn mark_published(
+        &mut self,
+        replica: &Replica,
+        published: impl IntoIterator<Item = PublicationKey>,
+    ) {
+        let serving = replica.services();
+        for key in published {
             self.unpublished.remove(&key);
-            catalog.inspect(|catalog| catalog.mark_published(key));
+            if let Some(services) = &serving {
+                services.catalog().replicas().mark_published(key);
+            }
         }
-        self.released = self.released.max(changes.released);
-        replica.applied.send_replace(self.released);
-        if let Some(position) = changes.position {
-            replica.position.send_replace(position);
-        }
-        Ok(stopped)
+    }
+
+    /// Begins to execute reads with these routes.
+    pub(super) fn serve(&self, replica: &Replica, services: &Arc<CatalogServices>) {
+        services.catalog().replicas().await_publications(self.unpublished());
+        replica.compare_policies(services, &self.policy_hash);
+        replica.serve(Some(Arc::clone(services)));
     }
 
     /// Returns the versions whose metadata files may be missing.

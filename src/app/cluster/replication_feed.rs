@@ -79,7 +79,9 @@ impl Feed {
                     changes.position = Some(answer(&self.node, &self.services, question).await?)
                 }
                 // Other sequence numbers may have become durable without rows.
-                Occasion::Heartbeat => _ = answer(&self.node, &self.services, 0).await?,
+                Occasion::Heartbeat => {
+                    self.services.catalog().replicas().writer_state().await.ok()?;
+                }
             }
             for _ in 1..EVENTS_MAX {
                 let Some(event) = self.subscription.try_next() else { break };
@@ -87,6 +89,7 @@ impl Feed {
             }
         }
         changes.manifest_id = self.services.catalog().replicas().manifest_id();
+        changes.policy_hash = self.services.catalog().policies().policy_hash();
         self.is_writer().then(|| changes.to_bytes())
     }
 

@@ -36,6 +36,9 @@ pub(super) struct Changes {
     /// The answer to the newest question of the replica.
     #[prost(message, optional, tag = "6")]
     pub(super) position: Option<Position>,
+    /// The hash of the policies in force. Empty if the writer has an older version.
+    #[prost(string, tag = "7")]
+    pub(super) policy_hash: String,
 }
 
 /// The state of the writer that reads of a replica must see.

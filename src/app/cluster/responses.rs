@@ -8,23 +8,12 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::catalog_services::{CatalogServices, PortKind};
+use super::consistency::{Consistency, state_age, state_sequence};
+use super::local_response::LocalResponse;
 use super::node::Node;
 use crate::api::error::ApiError;
 use crate::api::probes::PROBES;
 use crate::api::service::Respond;
-
-/// The result of a request that this process executes as the writer.
-pub(super) enum WriterResponse {
-    /// The response for the client.
-    Complete(Response),
-    /// The request was not executed: the lease was not renewed in time, or this process has closed
-    /// this catalog in the meantime.
-    NotBegun(Request),
-    /// This process lost its term or its store while it executed the request. The next writer can
-    /// give the true response. The status of this response is 503 if nothing was written, and 500 if
-    /// that is unknown.
-    TermLost(Response),
-}
 
 /// Responds as the writer, once the lease proves that no other member has become the writer.
 pub(super) async fn respond_as_writer(
@@ -33,26 +22,42 @@ pub(super) async fn respond_as_writer(
     port: PortKind,
     lease_wait: Duration,
     request: Request,
-) -> WriterResponse {
+) -> LocalResponse {
     // Each member responds to probes itself. They need no lease.
     if PROBES.contains(&request.uri().path()) {
-        return WriterResponse::Complete(services.port(port).respond(request).await);
+        return LocalResponse::Complete(services.port(port).respond(request).await);
     }
     let _in_progress = services.begin();
+    if let Some(age) = node.bucket.outage()
+        && !node.lease.is_valid()
+        && node.is_current(services)
+        && services.is_replicated(&request)
+    {
+        // No other member has become the writer before the last request to the bucket.
+        let mut response = services.port(port).respond(request).await;
+        state_age(&mut response, age);
+        return LocalResponse::Complete(response);
+    }
     let is_valid = node.lease.is_valid() || node.lease.wait_valid(lease_wait).await;
     if !is_valid || !node.is_current(services) {
-        return WriterResponse::NotBegun(request);
+        return LocalResponse::NotBegun(request);
     }
-    let response = services.port(port).respond(request).await;
+    let is_linearizable =
+        Consistency::of(request.headers()).is_ok_and(|it| it == Consistency::Linearizable);
+    let needs_sequence = !request.method().is_safe() || !is_linearizable;
+    let mut response = services.port(port).respond(request).await;
+    if needs_sequence && let Some(sequence) = services.catalog().replicas().sequence() {
+        state_sequence(&mut response, sequence);
+    }
     let is_failure = matches!(
         response.status(),
         StatusCode::INTERNAL_SERVER_ERROR | StatusCode::SERVICE_UNAVAILABLE
     );
     let has_term = || node.lease.is_valid() && node.is_current(services) && !services.has_closed();
     if is_failure && !has_term() {
-        return WriterResponse::TermLost(response);
+        return LocalResponse::Failed(response);
     }
-    WriterResponse::Complete(response)
+    LocalResponse::Complete(response)
 }
 
 /// 503: the client may retry.

@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 
+use super::bucket_contact::BucketContact;
 use super::catalog_host::{CatalogHost, PrintBanner, ReplicaHost};
 use super::catalog_services::PortKind;
 use super::driver::{DrainState, Driver};
@@ -35,6 +36,7 @@ use slateberg_base::host::host_name;
 use slateberg_base::version::VERSION;
 use slateberg_cluster::{Election, ElectionConfig, Peer, Role, SharedSettings};
 use slateberg_config::Settings;
+use slateberg_config::cluster::WithoutBucket;
 use slateberg_runtime::build::read_issuers;
 use slateberg_runtime::cluster::{MemberRecord, Members, WriterRegister};
 use slateberg_runtime::dependencies::Dependencies;
@@ -121,7 +123,9 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     let record = record(&settings, &dependencies, &identity, &listener)?;
     let members = Members::open(state.opened(), request_max);
     announce(&members, &record).await?;
-    let (node, commands) = Node::new(Arc::clone(&dependencies.clock), &record.member);
+    let stale_after = (settings.cluster.without_bucket == WithoutBucket::Stale).then_some(lease);
+    let (node, commands) =
+        Node::new(Arc::clone(&dependencies.clock), &record.member, BucketContact::new(stale_after));
     let peers = Peers::new(identity, members.clone(), record.member.node);
     let transfers = Transfers::new(Arc::clone(&node), Arc::clone(&peers));
     let observer = Arc::new(observer(&settings));
@@ -174,18 +178,15 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
 /// Starts to keep a replica, unless the settings turn this off.
 fn follow(parts: &PortParts<'_>, location: StoreLocation) -> Option<RunningFollower> {
     let PortParts { settings, dependencies, node, peers, observer, .. } = *parts;
-    let follower = settings.cluster.local_reads.then(|| Follower {
-        host: ReplicaHost {
+    settings.cluster.local_reads.then(|| {
+        let host = ReplicaHost {
             settings: settings.clone(),
-            dependencies: Arc::new(dependencies.share()),
+            dependencies: dependencies.share(),
             location,
             observer: Arc::clone(observer),
-        },
-        node: Arc::clone(node),
-        peers: Arc::clone(peers),
-        sessions: watch::Sender::new(()),
-    });
-    follower.map(Follower::start)
+        };
+        Follower::start(host, Arc::clone(node), Arc::clone(peers))
+    })
 }
 
 /// Ends the replica, and deletes the record of this member.

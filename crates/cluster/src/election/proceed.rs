@@ -193,6 +193,7 @@ impl Election {
             nonce,
             state,
             epoch,
+            sequence: 0,
             lease_ms: self.config.lease_ms,
             holder: self.config.member.clone(),
             peer: self.config.peer.clone(),

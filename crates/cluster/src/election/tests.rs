@@ -77,6 +77,7 @@ fn foreign(state: WriterState, renewal: u64) -> WriterRecord {
         nonce: Uuid::from_u128(1000 + u128::from(renewal)),
         state,
         epoch: 5,
+        sequence: 0,
         lease_ms: LEASE,
         holder: member,
         peer,

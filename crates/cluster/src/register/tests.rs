@@ -10,6 +10,7 @@ const RECORD: &str = r#"{
   "nonce": "00000000-0000-0000-0000-000000000002",
   "state": "serving",
   "epoch": 17,
+  "sequence": 9001,
   "lease-ms": 4000,
   "holder": {
     "node": "00000000-0000-0000-0000-000000000003",
@@ -27,6 +28,13 @@ fn record_keeps_its_json() {
     let record = WriterRecord::from_json(RECORD.as_bytes()).unwrap();
     assert_eq!(record.state, WriterState::Serving);
     assert_eq!(String::from_utf8(record.to_json().unwrap()).unwrap(), RECORD);
+}
+
+#[test]
+fn record_of_an_older_version_has_no_sequence_number() {
+    let json = RECORD.replacen("\"sequence\": 9001,", "", 1);
+    let record = WriterRecord::from_json(json.as_bytes()).unwrap();
+    assert_eq!(record.sequence, 0);
 }
 
 #[test]

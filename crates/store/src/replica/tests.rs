@@ -18,14 +18,16 @@ async fn writer(location: &StoreLocation) -> Store {
 }
 
 async fn replica(location: &StoreLocation) -> Store {
-    Store::open_replica(location, Settings::default()).await.expect("the replica opens")
+    Store::open_replica(location, Settings::default()).await.expect("the replica opens").0
 }
 
 /// Applies all rows up to a sequence number of the writer.
 async fn follow(replica: &Store, subscription: &mut Subscription, sequence: u64) {
     loop {
         match subscription.next().await.expect("the writer sends rows") {
-            ReplicationEvent::Rows(group) => replica.apply(&[group]).await.expect("it is durable"),
+            ReplicationEvent::Rows(group) => {
+                replica.apply(&[Arc::unwrap_or_clone(group)]).await.expect("it is durable");
+            }
             ReplicationEvent::Released(released) if released >= sequence => return,
             ReplicationEvent::Released(_) | ReplicationEvent::Published(_) => {}
         }
@@ -92,9 +94,9 @@ async fn replica_is_consistent_although_the_writer_writes_while_it_opens() {
     let ((), replicas) = tokio::join!(writing, opening);
     let sequence = writer.visible_sequence().await.expect("open");
     let mut groups = Vec::new();
-    while groups.last().is_none_or(|group: &Arc<RowGroup>| group.sequence < sequence) {
+    while groups.last().is_none_or(|group: &RowGroup| group.sequence < sequence) {
         if let Some(ReplicationEvent::Rows(group)) = subscription.next().await {
-            groups.push(group);
+            groups.push(Arc::unwrap_or_clone(group));
         }
     }
     for replica in replicas {
@@ -115,7 +117,7 @@ async fn replica_leaves_the_bucket_and_the_writer_unchanged() {
     let replica = replica(&location).await;
     let sequence = replica.sequence().expect("open") + 1;
     let rows = vec![Row { key: vec![0xff].into(), value: Some(vec![1].into()) }];
-    replica.apply(&[Arc::new(RowGroup { sequence, rows })]).await.expect("it is durable");
+    replica.apply(&[RowGroup { sequence, rows }]).await.expect("it is durable");
     replica.flush().await.expect("it is flushed");
     replica.close().await.expect("it closes");
     assert_eq!(objects(&bucket).await, before);

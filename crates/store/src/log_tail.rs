@@ -1,0 +1,233 @@
+//! [`LogTail`]: the end of the writer's log in the bucket, for a replica that the writer sends
+//! nothing.
+//!
+//! The writer puts the files of its log one after the other, and each acknowledged transaction is
+//! in one of them. So a replica that has read all files has all acknowledged transactions.
+//!
+//! The last file may be in the bucket although the writer does not know it yet. If a replica showed
+//! it, a client could see a change at this replica, and then not see it at the writer. So the
+//! transactions of the last file are **settled** only if the writer has reported their sequence
+//! numbers, or if there is another file with transactions after it: the writer puts a file only after
+//! it knows that the previous one is durable. The file with which a new writer fences its predecessor
+//! has no transactions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use slatedb::object_store::path::Path;
+use slatedb::object_store::{Error as ObjectError, ObjectStore, ObjectStoreExt};
+use slatedb::{RowEntry, ValueDeletable, WalReader};
+
+use super::error::Error;
+use super::overlay::{Moment, last_log_file, log_file};
+use super::replication::{Row, RowGroup};
+use slateberg_base::uptime::uptime;
+
+/// Maximum time between two reads of the end of the log. SlateDB deletes no log file that is younger
+/// than five minutes.
+pub const READ_EVERY_MAX: Duration = Duration::from_secs(4 * 60);
+
+/// Number of files that are read concurrently.
+const FILES_PARALLEL: usize = 16;
+
+/// Reads the files of the log that are written after a replica was opened.
+pub struct LogTail {
+    bucket: Arc<dyn ObjectStore>,
+    store: Path,
+    reader: WalReader,
+    /// The number of the next file.
+    next: u64,
+    /// When this file was looked for, as a time since the start of the machine.
+    read_at: Duration,
+    read_every_max: Duration,
+    /// The sequence number of the last transaction in the files that were read.
+    last: u64,
+    /// All transactions up to this sequence number are settled.
+    settled: u64,
+    /// Transactions of the last file that are not settled.
+    waiting: Vec<RowGroup>,
+}
+
+impl LogTail {
+    /// Begins after the log file at this moment. Up to it, `last` is the newest sequence number.
+    /// Transactions up to `settled` are in sorted runs.
+    pub(super) fn new(
+        bucket: Arc<dyn ObjectStore>,
+        store: Path,
+        moment: &Moment,
+        (settled, last): (u64, u64),
+    ) -> Self {
+        let reader = WalReader::new(store.clone(), Arc::clone(&bucket));
+        let (next, read_at) = (moment.end_of_log() + 1, uptime());
+        let (read_every_max, waiting) = (READ_EVERY_MAX, Vec::new());
+        Self { bucket, store, reader, next, read_at, read_every_max, last, settled, waiting }
+    }
+
+    /// Reads all files that exist now, and returns the transactions that became settled. The writer
+    /// has reported all transactions up to the sequence number `reported`. Costs one request if
+    /// there is no new file. Call it at least every [`READ_EVERY_MAX`].
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the last call was so long ago that the writer may have deleted files
+    /// since.
+    pub async fn read(&mut self, reported: u64) -> Result<Vec<RowGroup>, Error> {
+        self.settled = self.settled.max(reported);
+        // If the next file is missing now, it will be younger than this moment.
+        let began = uptime();
+        if self.has_next().await? {
+            let end = last_log_file(&*self.bucket, &self.store, self.next).await;
+            let files = self.next..=end.map_err(Error::unavailable)?;
+            let files = stream::iter(files).map(|file| groups(&self.reader, file));
+            let mut files = files.buffered(FILES_PARALLEL);
+            while let Some(groups) = files.try_next().await? {
+                self.next += 1;
+                if let Some(newest) = groups.last() {
+                    self.settled = self.settled.max(self.last);
+                    self.last = newest.sequence;
+                    self.waiting.extend(groups);
+                }
+            }
+        }
+        if uptime().saturating_sub(self.read_at) > self.read_every_max {
+            return Err(Error::unavailable("the log was not read for too long"));
+        }
+        self.read_at = began;
+        let settled = self.settled;
+        Ok(self.waiting.extract_if(.., |group| group.sequence <= settled).collect())
+    }
+
+    /// Whether all transactions that were read are settled.
+    pub fn is_settled(&self) -> bool {
+        self.last <= self.settled
+    }
+
+    async fn has_next(&self) -> Result<bool, Error> {
+        match self.bucket.head(&log_file(&self.store, self.next)).await {
+            Ok(_) => Ok(true),
+            Err(ObjectError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(Error::unavailable(error)),
+        }
+    }
+}
+
+/// Reads the transactions of a file.
+async fn groups(reader: &WalReader, file: u64) -> Result<Vec<RowGroup>, Error> {
+    let mut entries = reader.get(file).iterator().await?;
+    let mut groups: Vec<RowGroup> = Vec::new();
+    while let Some(RowEntry { key, value, seq, .. }) = entries.next().await? {
+        let value = match value {
+            ValueDeletable::Value(value) => Some(value),
+            ValueDeletable::Tombstone => None,
+            ValueDeletable::Merge(_) => {
+                return Err(Error::unavailable("the log contains a merge operand"));
+            }
+        };
+        let row = Row { key, value };
+        match groups.last_mut() {
+            Some(group) if group.sequence == seq => group.rows.push(row),
+            _ => groups.push(RowGroup { sequence: seq, rows: vec![row] }),
+        }
+    }
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use slatedb::object_store::memory::InMemory;
+
+    use super::*;
+    use crate::settings::Settings;
+    use crate::test_support::{assert_holds, has, location, write};
+    use crate::{Store, open::StoreLocation};
+
+    async fn writer(location: &StoreLocation) -> Store {
+        let store = Store::take_over(location, Settings::default(), None).await;
+        store.expect("the store opens")
+    }
+
+    async fn replica(location: &StoreLocation) -> (Store, LogTail) {
+        Store::open_replica(location, Settings::default()).await.expect("the replica opens")
+    }
+
+    /// Applies the transactions that are settled.
+    async fn follow((replica, tail): &mut (Store, LogTail), reported: u64) {
+        let groups = tail.read(reported).await.expect("the log is read");
+        replica.apply(&groups).await.expect("they are applied");
+    }
+
+    #[tokio::test]
+    async fn transaction_is_settled_by_the_next_file_or_by_a_report() {
+        let location = location(&Arc::new(InMemory::new()), "state");
+        let writer = writer(&location).await;
+        write(&writer, "a").await;
+        let mut replica = replica(&location).await;
+        assert!(!replica.1.is_settled());
+        let reported = writer.sequence().expect("open");
+        follow(&mut replica, reported).await;
+        assert!(replica.1.is_settled());
+        write(&writer, "b").await;
+        follow(&mut replica, reported).await;
+        assert!(!replica.1.is_settled() && !has(&replica.0.durable(), "b").await);
+        write(&writer, "c").await;
+        follow(&mut replica, reported).await;
+        assert!(!replica.1.is_settled() && !has(&replica.0.durable(), "c").await);
+        assert_holds(&replica.0.durable(), &["a", "b"]).await;
+        follow(&mut replica, writer.sequence().expect("open")).await;
+        assert!(replica.1.is_settled());
+        assert_holds(&replica.0.durable(), &["a", "b", "c"]).await;
+    }
+
+    #[tokio::test]
+    async fn many_files_are_read_at_once() {
+        let location = location(&Arc::new(InMemory::new()), "state");
+        let writer = writer(&location).await;
+        let mut replica = replica(&location).await;
+        let names: Vec<_> = (0..50).map(|number| format!("n{number}")).collect();
+        for name in &names {
+            write(&writer, name).await;
+        }
+        follow(&mut replica, writer.sequence().expect("open")).await;
+        assert!(replica.1.is_settled());
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        assert_holds(&replica.0.durable(), &names).await;
+        assert_eq!(replica.0.sequence().expect("open"), writer.sequence().expect("open"));
+    }
+
+    #[tokio::test]
+    async fn tail_that_was_not_read_for_too_long_is_an_error() {
+        let location = location(&Arc::new(InMemory::new()), "state");
+        let _writer = writer(&location).await;
+        let (_replica, mut tail) = replica(&location).await;
+        tail.read(0).await.expect("it was read now");
+        // As if the machine had been suspended.
+        tail.read_every_max = Duration::ZERO;
+        assert!(tail.read(0).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn fence_of_a_new_writer_settles_nothing() {
+        let location = location(&Arc::new(InMemory::new()), "state");
+        let first = writer(&location).await;
+        let mut replica = replica(&location).await;
+        write(&first, "a").await;
+        let second = writer(&location).await;
+        follow(&mut replica, 0).await;
+        assert!(!replica.1.is_settled() && !has(&replica.0.durable(), "a").await);
+        write(&second, "b").await;
+        follow(&mut replica, 0).await;
+        assert_holds(&replica.0.durable(), &["a"]).await;
+        assert!(!replica.1.is_settled());
+    }
+
+    #[tokio::test]
+    async fn flushed_transactions_are_settled() {
+        let location = location(&Arc::new(InMemory::new()), "state");
+        let writer = writer(&location).await;
+        write(&writer, "a").await;
+        writer.flush().await.expect("it is flushed");
+        let mut replica = replica(&location).await;
+        follow(&mut replica, 0).await;
+        assert!(replica.1.is_settled());
+    }
+}
