@@ -10,6 +10,8 @@ DELAYED = "slateberg-20ms"
 MEMORY_SPARE_MIB = 100
 # The caches of blocks, of indexes and of metadata, as `slateberg config show` derives them from a budget of 1 GiB.
 CACHES_MIB = 294
+# Numbers of members of the measured clusters.
+CLUSTERS = (3, 5)
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def ratio(one: float | None, other: float | None) -> float | None:
 
 
 def all_figures(results: Results) -> list[Figure]:
-    groups = (loads, lone_commits, many_commits, etcd, size, processor_time, peers_elsewhere)
+    groups = (loads, lone_commits, many_commits, etcd, etcd_clusters, size, processor_time, peers_elsewhere)
     return [figure for group in groups for figure in group(results)]
 
 
@@ -124,6 +126,27 @@ def etcd(results: Results) -> list[Figure]:
         )
         figures.append(Figure(f"{operation}: relative to etcd on the same disk", ratio(ours, theirs), aim))
     return figures
+
+
+def etcd_clusters(results: Results) -> list[Figure]:
+    """Reads of clusters. For writes there is no aim, because an acknowledgement has another meaning."""
+    return [
+        Figure(
+            f"{operation}, {members} members: relative to etcd on the same disk",
+            cluster_ratio(results, operation, members),
+            at_least=1.0,
+        )
+        for members in CLUSTERS
+        for operation in ("seq_get", "par_get")
+    ]
+
+
+def cluster_ratio(results: Results, operation: str, members: int) -> float | None:
+    ours, theirs = (
+        results.value("throughput", part="cluster-kv", server=f"{name}-{members}", operation=operation)
+        for name in (REFERENCE, "etcd")
+    )
+    return ratio(ours, theirs)
 
 
 def size(results: Results) -> list[Figure]:

@@ -75,10 +75,11 @@ class Generator:
             words += [f"--{flag.replace('_', '-')}", _word(value)]
         self._collect(words, part, {}, environment)
 
-    def etcd(self, part: str, server: Etcd, round_: int) -> None:
-        """Measures etcd in the key-value steps, with a driver of its own."""
-        words = [server.driver, "--endpoint", server.url, "--pid", server.pid, "--round", round_]
-        words += ["--seconds", self.seconds, "--warm-up-seconds", self.warm_up_seconds]
+    def etcd(self, part: str, server: Etcd, round_: int, steps: tuple = ()) -> None:
+        """Measures etcd in these key-value steps, or in those of the scenario kv, with a driver of its own."""
+        words = [server.driver, "--name", server.name, "--endpoint", _word(server.urls), "--pid", _word(server.pids)]
+        words += ["--round", round_, "--seconds", self.seconds, "--warm-up-seconds", self.warm_up_seconds]
+        words += ["--steps", _word(steps)] if steps else []
         self._collect([str(word) for word in words], part, {})
 
     @contextlib.contextmanager

@@ -16,8 +16,8 @@ PLANS = ("partition", "range", "list", "complete", "cold")
 
 def text(results: Results) -> str:
     parts = [part for part in results.values("part") if results.find(part=part)[0].get("scenario")]
-    sections = [comparison(results, part) for part in parts if part != "scans"]
-    everything = [heading(results), *sections, scans(results), requests(results), aims(results)]
+    sections = [comparison(results, part) for part in parts if part not in ("scans", "cluster-kv")]
+    everything = [heading(results), *sections, clusters(results), scans(results), requests(results), aims(results)]
     return "\n\n".join(section for section in everything if section)
 
 
@@ -93,6 +93,29 @@ def describe(parameter: dict | None) -> str:
         value if isinstance(value, str) else f"{name}={value}" for name, value in (parameter or {}).items()
     )
     return " ".join(map(str, words))
+
+
+def clusters(results: Results) -> str:
+    """Formats throughput and p50 of clusters as the Markdown table of docs/benchmarks.md."""
+    part = {"part": "cluster-kv"}
+    servers = (REFERENCE, "etcd")
+    heads = [word for size in figures.CLUSTERS for word in (*(f"{name}, {size} members" for name in servers), "ratio")]
+    lines = [f"| | clients | {' | '.join(heads)} |", "|---" * (2 + len(heads)) + "|"]
+    for operation in results.values("operation", **part):
+        row = [operation, f"{results.value('clients', operation=operation, **part):.0f}"]
+        for size in figures.CLUSTERS:
+            row += [rate_and_p50(results, server=f"{name}-{size}", operation=operation, **part) for name in servers]
+            times = figures.cluster_ratio(results, operation, size)
+            row.append(f"{times:.2f}x" if times else "-")
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(["## cluster-kv", *lines]) if results.find(**part) else ""
+
+
+def rate_and_p50(results: Results, **wanted) -> str:
+    rate, p50 = (results.value(field, **wanted) for field in ("throughput", "p50_us"))
+    failed = sum(row.get("failures") or 0 for row in results.find(**wanted))
+    shown = f"{rate:,.0f}/s, {p50 / 1000:.2f} ms" if rate and p50 else "-"
+    return f"{shown}, {failed:,} failed" if failed else shown
 
 
 def scans(results: Results) -> str:

@@ -26,6 +26,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
+import figures
 import install
 import process
 import report
@@ -37,6 +38,8 @@ ROOT = install.HERE.parent
 RESULTS = install.HERE / "results/latest.jsonl"
 PLOTS = ROOT / "docs/benchmarks"
 BARE_PUT_BYTES = 4096
+# The steps of the load generator's scenario cluster-kv.
+CLUSTER_STEPS = ("seq_put", "par_put", "seq_get", "par_get", "mixed", "seq_get_stale", "par_get_stale")
 
 
 @dataclass(frozen=True)
@@ -210,6 +213,25 @@ def key_value(run: Run) -> None:
                 run.generator.etcd("kv", etcd, number)
 
 
+def cluster_key_value(run: Run) -> None:
+    """Key-value operations of clusters of slateberg and of etcd on the same disk, one cluster after the other."""
+    minio = servers.Minio()
+    if not run.can_have(minio):
+        return
+    rounds = range(run.sizes.rounds)
+    for size in figures.CLUSTERS:
+        ours, etcd = servers.SlatebergCluster(size, minio), servers.Etcd(size)
+        with run.started(minio, ours):
+            for number in rounds:
+                run.generator.run("cluster-kv", "cluster-kv", [ours], round_=number, rounds=1)
+                ours.rotate()
+        if run.can_have(servers.Etcd()):
+            with run.started(etcd):
+                for number in rounds:
+                    run.generator.etcd("cluster-kv", etcd, number, CLUSTER_STEPS)
+                    etcd.rotate()
+
+
 def s3(run: Run) -> None:
     """slateberg on MinIO, directly and through a proxy that delays every response by 20 ms."""
     minio = servers.Minio()
@@ -334,6 +356,7 @@ PARTS = {
     "delayed": (delayed, 3, 0.7),
     "bare-put": (bare_put, 0.5, 0.1),
     "kv": (key_value, 4, 0.7),
+    "cluster-kv": (cluster_key_value, 8, 0),
     "s3": (s3, 2, 0),
     "requests": (requests, 5, 0),
     "scale": (scale, 12, 1),
@@ -387,6 +410,7 @@ def install_everything(run: Run, chosen: list[str]) -> None:
         "load-table": catalogs,
         "commit": catalogs,
         "kv": [servers.Etcd()],
+        "cluster-kv": [minio, servers.Etcd()],
         "s3": [minio, servers.Toxiproxy(minio)],
         "requests": [minio],
         "scans": [servers.JavaFixtureScans(), servers.Rustberg(), install.LocalPlanners()],

@@ -64,6 +64,14 @@ class Server:
     def pid(self) -> int:
         return self.process.pid
 
+    @property
+    def pids(self) -> list[int]:
+        return [self.pid]
+
+    @property
+    def urls(self) -> list[str]:
+        return [self.url]
+
     def stop(self) -> None:
         if self.process:
             self.process.stop()
@@ -71,10 +79,34 @@ class Server:
 
     def argument(self) -> str:
         """Returns the server in the notation of the load generator's option --server."""
-        words = [f"{self.name}={self.url}", f"pid={self.pid}"]
+        words = [f"{self.name}={'+'.join(self.urls)}", *(f"pid={pid}" for pid in self.pids)]
         words += [f"warehouse={self.warehouse}"] if self.warehouse else []
         words += [f"token={self.token}"] if self.token else []
         return ",".join(words)
+
+
+class Cluster(Server):
+    """Several servers that clients use as one: the connections of a measurement go to all members in turn."""
+
+    def __init__(self):
+        super().__init__()
+        self.members = []
+
+    @property
+    def pids(self) -> list[int]:
+        return [member.pid for member in self.members]
+
+    @property
+    def urls(self) -> list[str]:
+        return [member.url for member in self.members]
+
+    def rotate(self) -> None:
+        """Moves the first member to the end, because a single client only uses the first member."""
+        self.members.append(self.members.pop(0))
+
+    def stop(self) -> None:
+        for member in self.members:
+            member.stop()
 
 
 class Slateberg(Server):
@@ -278,6 +310,30 @@ class SlatebergS3(Slateberg):
         }
 
 
+class SlatebergCluster(Cluster):
+    """A cluster of slateberg on one state in a bucket."""
+
+    notes = "state and warehouse in a bucket of MinIO on the same disk"
+
+    def __init__(self, size: int, endpoint: Server):
+        super().__init__()
+        self.name = f"slateberg-{size}"
+        for number in range(size):
+            member = SlatebergS3(self.name, endpoint)
+            member.environment |= {
+                "SLATEBERG__CLUSTER__ENABLED": "true",
+                "SLATEBERG__CLUSTER__LISTEN": "127.0.0.1:0",
+                "SLATEBERG__CLUSTER__NAME": f"{self.name}-{number}",
+            }
+            self.members.append(member)
+
+    def start(self, directory: Path) -> None:
+        for number, member in enumerate(self.members):
+            own = directory / str(number)
+            own.mkdir()
+            member.start(own)
+
+
 class JavaFixture(Server):
     """The REST server of Iceberg's own test suites, on JdbcCatalog."""
 
@@ -409,12 +465,18 @@ class Rustberg(Server):
         self.process.wait_for(lambda: answers(f"{self.url}/v1/config"), START_SECONDS)
 
 
-class Etcd(Server):
-    """A single etcd with its data on the same disk as the other servers, and with fsync (the default)."""
+class Etcd(Cluster):
+    """etcd with its data on the same disk as the other servers, and with fsync (the default)."""
 
     name = "etcd"
     version = "3.7.3"
     driver = install.BIN / "etcd-kv"
+
+    def __init__(self, size: int = 1):
+        super().__init__()
+        self.size = size
+        if size > 1:
+            self.name = f"etcd-{size}"
 
     def install(self) -> None:
         module = install.HERE / "etcd"
@@ -426,14 +488,21 @@ class Etcd(Server):
             install.go("build", "-o", self.driver, ".", directory=module)
 
         sources = digest(module / "go.mod", module / "main.go")
-        install.once(self.name, f"{self.version} {sources}", build)
+        install.once(Etcd.name, f"{self.version} {sources}", build)
 
     def start(self, directory: Path) -> None:
-        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-        words = [install.BIN / "etcd", "--data-dir", directory / "etcd", "--log-level", "error"]
-        words += ["--listen-client-urls", client, "--advertise-client-urls", client]
-        words += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
-        words += ["--initial-cluster", f"default={peer}", "--quota-backend-bytes", 8 << 30]
-        self.process = Process(words, directory)
-        self.url = client
-        self.process.wait_for(lambda: answers(f"{client}/health"), START_SECONDS)
+        peers = {f"node-{number}": f"http://127.0.0.1:{free_port()}" for number in range(self.size)}
+        cluster = ",".join(f"{name}={peer}" for name, peer in peers.items())
+        for name, peer in peers.items():
+            node, own = Server(), directory / name
+            own.mkdir()
+            node.url = f"http://127.0.0.1:{free_port()}"
+            words = [install.BIN / "etcd", "--name", name, "--data-dir", own / "etcd", "--log-level", "error"]
+            words += ["--listen-client-urls", node.url, "--advertise-client-urls", node.url]
+            words += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+            words += ["--initial-cluster", cluster, "--quota-backend-bytes", 8 << 30]
+            node.process = Process(words, own)
+            self.members.append(node)
+        # A node is not ready before a majority of the nodes runs.
+        for node in self.members:
+            node.process.wait_for(lambda: answers(f"{node.url}/health"), START_SECONDS)

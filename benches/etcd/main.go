@@ -3,10 +3,11 @@
 //
 //	etcd-kv --endpoint http://127.0.0.1:2379 --pid PID --seconds 5 --round 1 --json FILE
 //
-// With `--watchers 1,100`, measures the watches of etcd instead.
+// With `--watchers 1,100`, measures the watches of etcd instead. With several endpoints, the
+// connections go to the endpoints in turn.
 //
-// Reads are linearizable, which is etcd's default. Percentiles are computed from all latencies, not
-// from a histogram.
+// Reads are linearizable, which is etcd's default, except in the steps with stale reads, which are
+// serializable. Percentiles are computed from all latencies, not from a histogram.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,12 +74,13 @@ type row struct {
 }
 
 func main() {
-	endpoint := flag.String("endpoint", "http://127.0.0.1:2379", "client URL of etcd")
-	pid := flag.Int("pid", 0, "process id of etcd")
+	server := flag.String("name", "etcd", "name of the server in the results")
+	endpoint := flag.String("endpoint", "http://127.0.0.1:2379", "client URLs of etcd, separated by commas")
+	pid := flag.String("pid", "", "process ids of etcd, separated by commas")
 	seconds := flag.Float64("seconds", 5, "duration of a step, in seconds")
 	warmUp := flag.Float64("warm-up-seconds", 1, "duration of the warm-up before a step, in seconds")
 	round := flag.Int("round", 1, "number of the round")
-	only := flag.String("steps", "", "names of the steps, separated by commas; all steps if empty")
+	only := flag.String("steps", "seq_put,par_put,put_1000,seq_get,par_get,range,delete,mixed", "names of the steps, separated by commas")
 	watchers := flag.String("watchers", "", "measure watches instead of the steps: numbers of watchers, separated by commas")
 	connections := flag.Int("connections", 100, "maximum number of connections that the watchers share")
 	commits := flag.Int("commits", 1000, "number of puts for each number of watchers")
@@ -88,14 +91,15 @@ func main() {
 	check(err)
 	defer out.Close()
 
+	endpoints, pids := strings.Split(*endpoint, ","), parsePids(*pid)
 	if *watchers != "" {
-		measureWatches(*endpoint, *pid, *watchers, *connections, *commits, out)
+		measureWatches(endpoints, pids, *watchers, *connections, *commits, out)
 		return
 	}
-	pool := connect(*endpoint, 100)
+	pool := connect(endpoints, 100)
 	fill(pool[0], "key", keys)
 	for _, it := range steps() {
-		if *only != "" && !slices.Contains(strings.Split(*only, ","), it.name) {
+		if !slices.Contains(strings.Split(*only, ","), it.name) {
 			continue
 		}
 		if it.name == "delete" {
@@ -103,18 +107,18 @@ func main() {
 		} else if *warmUp > 0 {
 			drive(pool, it, time.Duration(*warmUp*float64(time.Second)))
 		}
-		before := cpuSeconds(*pid)
+		before := cpuSeconds(pids)
 		latencies, failures, elapsed := drive(pool, it, time.Duration(*seconds*float64(time.Second)))
-		cpu := cpuSeconds(*pid) - before
+		cpu := cpuSeconds(pids) - before
 		line := summary(it, latencies, failures, elapsed, cpu)
-		line.Round = *round
-		line.RssMib, line.PeakMib = memoryMib(*pid)
+		line.Server, line.Round = *server, *round
+		line.RssMib, line.PeakMib = memoryMib(pids)
 		text, err := json.Marshal(line)
 		check(err)
 		_, err = out.Write(append(text, '\n'))
 		check(err)
-		fmt.Printf("etcd  %-9s %5d clients %9.0f/s  p50 %.2f ms  p99 %.2f ms  %d failed\n",
-			it.name, it.clients, line.Throughput, line.P50Us/1000, line.P99Us/1000, failures)
+		fmt.Printf("%s  %-13s %5d clients %9.0f/s  p50 %.2f ms  p99 %.2f ms  %d failed\n",
+			*server, it.name, it.clients, line.Throughput, line.P50Us/1000, line.P99Us/1000, failures)
 	}
 }
 
@@ -125,12 +129,16 @@ func steps() []step {
 		_, err := kv.Put(ctx, name("key", rand.IntN(keys)), value)
 		return true, err
 	}
-	get := func(kv *clientv3.Client, _, _ int) (bool, error) {
-		got, err := kv.Get(ctx, name("key", rand.IntN(keys)))
+	read := func(kv *clientv3.Client, options ...clientv3.OpOption) (bool, error) {
+		got, err := kv.Get(ctx, name("key", rand.IntN(keys)), options...)
 		if err == nil && len(got.Kvs) != 1 {
 			err = fmt.Errorf("got %d values", len(got.Kvs))
 		}
 		return true, err
+	}
+	get := func(kv *clientv3.Client, _, _ int) (bool, error) { return read(kv) }
+	getStale := func(kv *clientv3.Client, _, _ int) (bool, error) {
+		return read(kv, clientv3.WithSerializable())
 	}
 	scan := func(kv *clientv3.Client, _, _ int) (bool, error) {
 		first := rand.IntN(keys - rangeKeys)
@@ -162,6 +170,8 @@ func steps() []step {
 		{"range", 1, 1, scan},
 		{"delete", 1, 1, remove},
 		{"mixed", 16, 16, mixed},
+		{"seq_get_stale", 1, 1, getStale},
+		{"par_get_stale", 16, 16, getStale},
 	}
 }
 
@@ -204,7 +214,7 @@ func summary(it step, latencies []time.Duration, failures int64, elapsed time.Du
 	}
 	us := func(latency time.Duration) float64 { return float64(latency) / 1000 }
 	return row{
-		Server: "etcd", Scenario: "kv", Parameter: map[string]string{"operation": it.name},
+		Scenario: "kv", Parameter: map[string]string{"operation": it.name},
 		Clients: it.clients, Requests: len(latencies), Failures: failures,
 		ElapsedS: elapsed.Seconds(), Throughput: float64(len(latencies)) / elapsed.Seconds(),
 		MeanUs: us(total) / float64(requests),
@@ -223,9 +233,11 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-func connect(endpoint string, connections int) []*clientv3.Client {
+// Opens connections. The endpoints get them in turn.
+func connect(endpoints []string, connections int) []*clientv3.Client {
 	pool := make([]*clientv3.Client, connections)
 	for i := range pool {
+		endpoint := endpoints[i%len(endpoints)]
 		config := clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 10 * time.Second}
 		client, err := clientv3.New(config)
 		check(err)
@@ -249,32 +261,49 @@ func fill(kv *clientv3.Client, prefix string, count int) {
 
 func name(prefix string, number int) string { return fmt.Sprintf("%s/%08d", prefix, number) }
 
-// Returns the user and system time that a process has used so far.
-func cpuSeconds(pid int) float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
+// Parses process ids such as "12,13".
+func parsePids(text string) []int {
+	var pids []int
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		pid, err := strconv.Atoi(word)
+		check(err)
+		pids = append(pids, pid)
 	}
-	// The name is in parentheses and may contain spaces. utime and stime are fields 14 and 15 of
-	// proc(5).
-	fields := strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
-	var user, system float64
-	fmt.Sscan(fields[11], &user)
-	fmt.Sscan(fields[12], &system)
-	const ticksPerSecond = 100
-	return (user + system) / ticksPerSecond
+	return pids
 }
 
-// Returns the current resident memory of a process, and its peak.
-func memoryMib(pid int) (rss, peak float64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(text)) {
-		var kib float64
-		if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kib); err == nil {
-			rss = kib / 1024
+// Returns the user and system time that some processes have used so far.
+func cpuSeconds(pids []int) float64 {
+	var total float64
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
 		}
-		if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil {
-			peak = kib / 1024
+		// The name is in parentheses and may contain spaces. utime and stime are fields 14 and 15
+		// of proc(5).
+		fields := strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
+		var user, system float64
+		fmt.Sscan(fields[11], &user)
+		fmt.Sscan(fields[12], &system)
+		const ticksPerSecond = 100
+		total += (user + system) / ticksPerSecond
+	}
+	return total
+}
+
+// Returns the current resident memory of some processes, and the sum of their peaks.
+func memoryMib(pids []int) (rss, peak float64) {
+	for _, pid := range pids {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		for line := range strings.Lines(string(text)) {
+			var kib float64
+			if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kib); err == nil {
+				rss += kib / 1024
+			}
+			if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil {
+				peak += kib / 1024
+			}
 		}
 	}
 	return rss, peak

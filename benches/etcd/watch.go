@@ -38,11 +38,11 @@ type watchRow struct {
 }
 
 // Measures each number of watchers in a list such as "1,100", and writes the results.
-func measureWatches(endpoint string, pid int, watchers string, connections, commits int, out io.Writer) {
+func measureWatches(endpoints []string, pids []int, watchers string, connections, commits int, out io.Writer) {
 	for _, text := range strings.Split(watchers, ",") {
 		count, err := strconv.Atoi(text)
 		check(err)
-		line := measureWatch(endpoint, pid, count, connections, commits)
+		line := measureWatch(endpoints, pids, count, connections, commits)
 		text, err := json.Marshal(line)
 		check(err)
 		_, err = out.Write(append(text, '\n'))
@@ -52,16 +52,16 @@ func measureWatches(endpoint string, pid int, watchers string, connections, comm
 	}
 }
 
-func measureWatch(endpoint string, pid, watchers, connections, commits int) watchRow {
+func measureWatch(endpoints []string, pids []int, watchers, connections, commits int) watchRow {
 	ctx, cancel := context.WithCancel(context.Background())
-	pool := connect(endpoint, max(min(watchers, connections), 1))
+	pool := connect(endpoints, max(min(watchers, connections), 1))
 	defer func() {
 		cancel()
 		for _, client := range pool {
 			check(client.Close())
 		}
 	}()
-	before, _ := memoryMib(pid)
+	before, _ := memoryMib(pids)
 	arrivals := make(chan time.Time, max(watchers, 1))
 	for number := range watchers {
 		events := pool[number%len(pool)].Watch(ctx, watchedKey, clientv3.WithCreatedNotify())
@@ -77,7 +77,7 @@ func measureWatch(endpoint string, pid, watchers, connections, commits int) watc
 			}
 		}()
 	}
-	after, _ := memoryMib(pid)
+	after, _ := memoryMib(pids)
 	value := strings.Repeat("v", valueBytes)
 	var delays, puts []time.Duration
 	for range commits {

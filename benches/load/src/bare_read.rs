@@ -114,7 +114,7 @@ impl BareProcess {
         let program = std::env::current_exe().map_err(|error| lacks(&error.to_string()))?;
         let mut command = Command::new(program);
         command.args(["bare-read", "--listen", "127.0.0.1:0", "--like"]);
-        command.arg(format!("http://{}{path}", like.address));
+        command.arg(format!("http://{}{path}", like.address()));
         if let Some(authorization) = like.authorization.as_ref().and_then(|it| it.to_str().ok()) {
             command.args(["--authorization", authorization]);
         }

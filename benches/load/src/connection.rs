@@ -28,6 +28,8 @@ pub struct Call {
     pub body: Bytes,
     /// Value of the `If-None-Match` header.
     pub if_none_match: Option<HeaderValue>,
+    /// Value of the `X-Slateberg-Consistency` header.
+    pub consistency: Option<HeaderValue>,
     /// Whether the call returns the body of a successful response. Otherwise, the body is read and
     /// dropped.
     pub keeps_body: bool,
@@ -37,7 +39,7 @@ impl Call {
     /// Creates a request without a body.
     pub fn new(method: Method, path: impl Into<String>) -> Self {
         let (path, body) = (path.into(), Bytes::new());
-        Self { method, path, body, if_none_match: None, keeps_body: false }
+        Self { method, path, body, if_none_match: None, consistency: None, keeps_body: false }
     }
 
     /// Creates a `GET`.
@@ -207,6 +209,9 @@ impl Connection {
         }
         if let Some(etag) = &call.if_none_match {
             request = request.header("if-none-match", etag);
+        }
+        if let Some(consistency) = &call.consistency {
+            request = request.header("x-slateberg-consistency", consistency);
         }
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);

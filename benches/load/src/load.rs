@@ -150,8 +150,8 @@ struct ConnectionWorker {
 }
 
 /// Runs all callers concurrently, over `connections` connections that are open before the
-/// measurement starts. Callers that share a connection take turns, and their latencies include the
-/// wait for the connection.
+/// measurement starts. The members of a cluster get the connections in turn. Callers that share a
+/// connection take turns, and their latencies include the wait for the connection.
 pub async fn drive(
     target: &Target,
     callers: Callers,
@@ -160,8 +160,8 @@ pub async fn drive(
 ) -> Result<Measured, CallError> {
     let tally = Arc::new(Mutex::new(Tally::new()));
     let mut workers = Vec::new();
-    for _ in 0..connections.clamp(1, callers.len().max(1)) {
-        let (connection, tally) = (target.connect().await?, Arc::clone(&tally));
+    for number in 0..connections.clamp(1, callers.len().max(1)) {
+        let (connection, tally) = (target.connect_in_turn(number).await?, Arc::clone(&tally));
         workers.push(ConnectionWorker { connection, callers: Vec::new(), length, tally });
     }
     let workers_count = workers.len();

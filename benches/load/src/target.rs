@@ -1,4 +1,4 @@
-//! The measured server: its address, and the paths of its API.
+//! The measured server: its addresses, and the paths of its API.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::connection::{Call, CallError, CallResponse, Connection};
 
-/// A server of the command line: `NAME=URL[,pid=PID][,warehouse=W][,token=T]`.
+/// A server of the command line: `NAME=URL[+URL][,pid=PID][,warehouse=W][,token=T]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// Name in reports.
     pub name: String,
-    /// URL of the catalog.
-    pub url: String,
+    /// URL of the catalog, or the URLs of all members of a cluster. All URLs have the same path.
+    pub urls: Vec<String>,
     /// Processes of the server, if they run on this machine.
     pub pids: Vec<u32>,
     /// Warehouse to use.
@@ -31,10 +31,10 @@ impl FromStr for Server {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text.split_once('=').ok_or("expected NAME=URL")?;
         let mut parts = rest.split(',');
-        let url = parts.next().unwrap_or_default().to_owned();
-        split_url(&url).ok_or_else(|| TargetError::Url(url.clone()).to_string())?;
+        let urls = parts.next().unwrap_or_default().split('+').map(ToOwned::to_owned).collect();
         let (pids, warehouse, token) = (Vec::new(), None, None);
-        let mut server = Self { name: name.to_owned(), url, pids, warehouse, token };
+        let mut server = Self { name: name.to_owned(), urls, pids, warehouse, token };
+        server.split_urls().map_err(|error| error.to_string())?;
         for part in parts {
             match part.split_once('=') {
                 Some(("pid", pid)) => {
@@ -49,6 +49,14 @@ impl FromStr for Server {
     }
 }
 
+impl Server {
+    /// Splits each URL into `host:port` and the path.
+    fn split_urls(&self) -> Result<Vec<(String, String)>, TargetError> {
+        let split = |url: &String| split_url(url).ok_or_else(|| TargetError::Url(url.clone()));
+        self.urls.iter().map(split).collect()
+    }
+}
+
 /// A catalog under load.
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -56,8 +64,8 @@ pub struct Target {
     pub name: String,
     /// Prefix of all names that a run creates.
     pub run: String,
-    /// `host:port`.
-    pub address: String,
+    /// `host:port`, of each member if the catalog is a cluster.
+    pub addresses: Vec<String>,
     /// Path before `/namespaces`: the base path of the URL, `/v1` and the prefix.
     pub base: String,
     /// Value of the `Authorization` header.
@@ -97,8 +105,8 @@ pub enum TargetError {
 impl Target {
     /// Reads a server's configuration, which determines the paths of its namespaces.
     pub async fn discover(server: &Server, run: String) -> Result<Self, TargetError> {
-        let invalid = || TargetError::Url(server.url.clone());
-        let (address, base) = split_url(&server.url).ok_or_else(invalid)?;
+        let (addresses, bases): (Vec<_>, Vec<_>) = server.split_urls()?.into_iter().unzip();
+        let base = bases.first().cloned().unwrap_or_default();
         let bearer = server.token.as_ref().map(|token| format!("Bearer {token}"));
         let authorization = bearer
             .map(|bearer| HeaderValue::from_str(&bearer))
@@ -107,7 +115,7 @@ impl Target {
         let mut target = Self {
             name: server.name.clone(),
             run,
-            address,
+            addresses,
             base: format!("{base}/v1"),
             authorization,
             pids: server.pids.clone(),
@@ -129,7 +137,7 @@ impl Target {
     pub fn bare(like: &Self, address: String, pid: u32) -> Self {
         Self {
             name: BARE_NAME.to_owned(),
-            address,
+            addresses: vec![address],
             pids: vec![pid],
             is_bare: true,
             prepared: Arc::default(),
@@ -137,9 +145,20 @@ impl Target {
         }
     }
 
-    /// Opens a connection.
+    /// `host:port` of the first member.
+    pub fn address(&self) -> &str {
+        &self.addresses[0]
+    }
+
+    /// Opens a connection to the first member.
     pub async fn connect(&self) -> Result<Connection, CallError> {
-        Connection::open(&self.address, self.authorization.as_ref()).await
+        self.connect_in_turn(0).await
+    }
+
+    /// Opens the connection with this number. The numbers are assigned to the members in turn.
+    pub async fn connect_in_turn(&self, number: usize) -> Result<Connection, CallError> {
+        let address = &self.addresses[number % self.addresses.len()];
+        Connection::open(address, self.authorization.as_ref()).await
     }
 
     /// Sends one request over a new connection. Errors if the request fails.
@@ -232,7 +251,8 @@ mod tests {
     #[test]
     fn server_argument_has_a_name_a_url_and_options() {
         let plain: Server = "ours=http://127.0.0.1:8181".parse().expect("valid");
-        assert_eq!((plain.name.as_str(), plain.url.as_str()), ("ours", "http://127.0.0.1:8181"));
+        assert_eq!(plain.name, "ours");
+        assert_eq!(plain.urls, ["http://127.0.0.1:8181"]);
         assert_eq!((plain.pids, plain.warehouse, plain.token), (vec![], None, None));
         let full: Server =
             "a=http://h/catalog,pid=12,warehouse=w=1,token=a.b=,pid=13".parse().expect("valid");
@@ -242,10 +262,23 @@ mod tests {
     }
 
     #[test]
+    fn server_argument_with_several_urls_is_a_cluster() {
+        let cluster: Server = "a=http://h:1/c+http://h:2/c,pid=1,pid=2".parse().expect("valid");
+        assert_eq!(cluster.urls, ["http://h:1/c", "http://h:2/c"]);
+        assert_eq!(cluster.pids, [1, 2]);
+    }
+
+    #[test]
     fn invalid_server_argument_is_rejected() {
-        for invalid in
-            ["ours", "a=h:1", "a=https://h", "a=http://", "a=http://h,x=1", "a=http://h,pid=x"]
-        {
+        for invalid in [
+            "ours",
+            "a=h:1",
+            "a=https://h",
+            "a=http://",
+            "a=http://h+",
+            "a=http://h,x=1",
+            "a=http://h,pid=x",
+        ] {
             assert!(invalid.parse::<Server>().is_err(), "{invalid}");
         }
     }

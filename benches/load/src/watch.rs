@@ -176,7 +176,7 @@ async fn shared_connection(target: &Target) -> Result<SharedConnection, TargetEr
 }
 
 async fn stream(target: &Target) -> Result<TcpStream, TargetError> {
-    let stream = TcpStream::connect(&target.address).await.map_err(CallError::from)?;
+    let stream = TcpStream::connect(target.address()).await.map_err(CallError::from)?;
     stream.set_nodelay(true).map_err(CallError::from)?;
     Ok(stream)
 }
@@ -188,7 +188,7 @@ async fn open_watch(
 ) -> Result<Response<Incoming>, TargetError> {
     let response = match shared {
         Some(mut sender) => {
-            let uri = format!("http://{}{WATCH}", target.address);
+            let uri = format!("http://{}{WATCH}", target.address());
             sender.send_request(request(target, &uri, Version::HTTP_2)?).await
         }
         None => {
@@ -218,7 +218,7 @@ fn request(
     let mut request = Request::get(uri).version(version).header("accept", "text/event-stream");
     // With HTTP/2, the URI contains the host.
     if version == Version::HTTP_11 {
-        request = request.header("host", target.address.as_str());
+        request = request.header("host", target.address());
     }
     if let Some(authorization) = &target.authorization {
         request = request.header("authorization", authorization);

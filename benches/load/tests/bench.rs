@@ -106,6 +106,26 @@ fn every_scenario_is_measured_on_every_server() {
 }
 
 #[test]
+fn connections_to_a_cluster_use_all_urls() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let ours = RunningServer::start("serve --memory --listen 127.0.0.1:0 --insecure-no-auth");
+    let none = RunningServer::start(&format!("bare-read --like {}/v1/config", ours.url));
+    let (ours, none) = (&ours.url, &none.url);
+    let servers = format!("--server cluster={ours}+{ours} --server half={ours}+{none}");
+    let (lines, _) =
+        run_bench(&format!("run {servers} --scenario cluster-kv {TINY}"), directory.path());
+
+    let of = |server: &'static str| lines.iter().filter(move |line| line["server"] == server);
+    let operations: BTreeSet<_> =
+        of("cluster").filter_map(|line| line["parameter"]["operation"].as_str()).collect();
+    assert!(operations.contains("seq_put") && operations.contains("par_get_stale"));
+    assert!(of("cluster").all(|line| line["failures"] == 0), "{lines:?}");
+    // The preparation of each step fails, because the second server supports no changes.
+    let unsupported = of("half").filter(|line| line["not_supported"].is_string()).count();
+    assert_eq!((unsupported, of("half").count()), (operations.len(), operations.len()));
+}
+
+#[test]
 fn bare_put_deletes_its_objects() {
     let directory = tempfile::tempdir().expect("there is room");
     let store = directory.path().join("store");

@@ -19,12 +19,12 @@ use slateberg_base::clock::{Clock, SystemClock};
 /// Measure one or more servers in turn, and compare them.
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// Server to measure: `NAME=URL[,pid=PID][,warehouse=W][,token=T]`. The others are compared
-    /// with the first. With PIDs, CPU time and memory of these processes and their descendants are
-    /// measured
+    /// Server to measure: `NAME=URL[+URL][,pid=PID][,warehouse=W][,token=T]`. The others are
+    /// compared with the first. With several URLs, the connections use them in turn. With PIDs,
+    /// CPU time and memory of these processes and their descendants are measured
     #[arg(long, value_name = "SERVER", required = true)]
     server: Vec<Server>,
-    /// Scenarios to measure [default: all except scale]
+    /// Scenarios to measure [default: all except scale and cluster-kv]
     #[arg(long, value_enum)]
     scenario: Vec<Scenario>,
     /// Number of requests of each operation
@@ -95,6 +95,8 @@ enum Scenario {
     AppendOne,
     /// Puts and gets, as in benchmarks of key-value stores
     Kv,
+    /// Puts and gets of all members of a cluster
+    ClusterKv,
     /// Reads and commits, while the catalog grows to many tables
     Scale,
 }
@@ -151,7 +153,7 @@ impl Run {
 
     fn steps(&self) -> Vec<Step> {
         let sizes = self.sizes();
-        let by_default = |scenario| scenario != Scenario::Scale;
+        let by_default = |scenario| !matches!(scenario, Scenario::ClusterKv | Scenario::Scale);
         let is_selected = |scenario: &Scenario| match self.scenario.as_slice() {
             [] => by_default(*scenario),
             scenarios => scenarios.contains(scenario),
@@ -164,6 +166,7 @@ impl Run {
             Scenario::CommitOne => commits::one(&sizes),
             Scenario::AppendOne => appends::steps(&sizes),
             Scenario::Kv => kv::steps(&sizes),
+            Scenario::ClusterKv => kv::cluster_steps(&sizes),
             Scenario::Scale => scale::steps(&sizes),
         })
         .collect()

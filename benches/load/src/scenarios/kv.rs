@@ -2,6 +2,7 @@
 //! property of a namespace, and a get loads a namespace. Each worker has its own namespaces.
 
 use hyper::Method;
+use hyper::header::HeaderValue;
 use serde_json::json;
 
 use super::Sizes;
@@ -20,6 +21,8 @@ const CLIENTS: usize = 1000;
 const CONNECTIONS: usize = 100;
 /// Size of a value.
 const VALUE_BYTES: usize = 256;
+/// Consistency of a read that may return old state. A server that is not a slateberg ignores it.
+const STALE: HeaderValue = HeaderValue::from_static("bounded; max-staleness-ms=1000");
 /// Number of namespaces on a page.
 const PAGE: usize = 100;
 
@@ -38,12 +41,26 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
     ]
 }
 
+/// Returns the steps for clusters. The last steps are reads that may return old state.
+pub fn cluster_steps(sizes: &Sizes) -> Vec<Step> {
+    vec![
+        step(sizes, "seq_put", 1, Mix::Put),
+        step(sizes, "par_put", WORKERS, Mix::Put),
+        step(sizes, "seq_get", 1, Mix::Get),
+        step(sizes, "par_get", WORKERS, Mix::Get),
+        step(sizes, "mixed", WORKERS, Mix::Both),
+        step(sizes, "seq_get_stale", 1, Mix::StaleGet),
+        step(sizes, "par_get_stale", WORKERS, Mix::StaleGet),
+    ]
+}
+
 /// Operations of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mix {
     Put,
     Get,
     Both,
+    StaleGet,
 }
 
 fn step(sizes: &Sizes, operation: &str, workers: usize, mix: Mix) -> Step {
@@ -76,7 +93,8 @@ fn worker(
             let body = bodies::set_namespace_property("value", &value);
             Call::post(format!("{path}/properties"), body)
         } else {
-            Call::get(path)
+            let consistency = (mix == Mix::StaleGet).then_some(STALE);
+            Call { consistency, ..Call::get(path) }
         }
     })
 }
