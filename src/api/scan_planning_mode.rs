@@ -1,5 +1,6 @@
 //! [`ScanPlanningMode`]: whether clients plan the scans of a table, or the server does.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use slateberg_catalog::{Enforcement, ReadAccess, TabularState};
 use slateberg_model::segmented_json::Segment;
 use slateberg_model::table::FORMAT_VERSION_ADOPTED;
 use slateberg_model::warehouse::Warehouse;
+use slateberg_objects::location::Location;
 
 /// Member of the configuration that clients get, and client property of a warehouse.
 const CLIENT_PROPERTY: &str = "scan-planning-mode";
@@ -37,6 +39,15 @@ struct Metadata {
     properties: BTreeMap<String, String>,
     #[serde(default)]
     snapshots: Vec<Snapshot>,
+    #[serde(default)]
+    metadata_log: Vec<LoggedMetadata>,
+}
+
+/// An earlier metadata file.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct LoggedMetadata {
+    metadata_file: String,
 }
 
 #[derive(Deserialize)]
@@ -55,12 +66,24 @@ impl Metadata {
     /// Whether the server can read the manifests, as far as the metadata shows this. Clients do not
     /// plan by themselves after the server has refused to plan.
     fn is_plannable(&self) -> bool {
-        let within = self.location.trim_end_matches('/');
-        let is_readable = |Snapshot { manifest_list, key_id }: &Snapshot| {
-            let rest = manifest_list.as_ref().and_then(|list| list.strip_prefix(within));
-            key_id.is_none() && rest.is_some_and(|rest| rest.starts_with('/'))
+        let prefix = self.location.trim_end_matches('/');
+        let within = LazyCell::new(|| Location::parse(&self.location).ok());
+        // Clients spell the same location differently. Hadoop writes `file:/` and `s3a://`.
+        let is_own = |list: &str| match list.strip_prefix(prefix) {
+            Some(rest) if rest.starts_with('/') && !rest.contains("/..") => true,
+            _ => Location::parse(list)
+                .ok()
+                .zip(within.as_ref())
+                .is_some_and(|(list, within)| list.is_within(within)),
         };
-        self.format_version <= FORMAT_VERSION_ADOPTED && self.snapshots.iter().all(is_readable)
+        let is_readable = |Snapshot { manifest_list, key_id }: &Snapshot| {
+            key_id.is_none() && manifest_list.as_deref().is_some_and(is_own)
+        };
+        // The snapshots of a table that was moved may still have manifests at its earlier location.
+        let was_moved = || !self.metadata_log.iter().all(|logged| is_own(&logged.metadata_file));
+        self.format_version <= FORMAT_VERSION_ADOPTED
+            && self.snapshots.iter().all(is_readable)
+            && !was_moved()
     }
 }
 
@@ -148,5 +171,43 @@ impl ScanPlanningMode {
         let name = mode.as_str();
         let head = format!(r#","config":{{"{CLIENT_PROPERTY}":"{name}"{separator}"#);
         [head.as_bytes(), rest].concat().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_plannable(location: &str, manifest_list: &str) -> bool {
+        let metadata = serde_json::json!({ "format-version": 2, "location": location,
+            "snapshots": [{ "manifest-list": manifest_list }] });
+        serde_json::from_value::<Metadata>(metadata).expect("valid metadata").is_plannable()
+    }
+
+    #[test]
+    fn manifest_lists_are_recognized_in_all_spellings_of_the_location() {
+        assert!(is_plannable("file:///lake/t", "file:///lake/t/metadata/snap-1.avro"));
+        assert!(is_plannable("file:///lake/t", "file:/lake/t/metadata/snap-1.avro"));
+        assert!(is_plannable("file:/lake/t/", "file:///lake/t/metadata/snap-1.avro"));
+        assert!(is_plannable("s3://lake/t", "s3a://lake/t/metadata/snap-1.avro"));
+    }
+
+    #[test]
+    fn table_that_was_moved_is_not_plannable() {
+        let is_plannable = |logged: &str| {
+            let metadata = serde_json::json!({ "format-version": 2, "location": "s3://lake/new",
+                "snapshots": [{ "manifest-list": "s3://lake/new/metadata/snap-2.avro" }],
+                "metadata-log": [{ "timestamp-ms": 1, "metadata-file": logged }] });
+            serde_json::from_value::<Metadata>(metadata).expect("valid metadata").is_plannable()
+        };
+        assert!(is_plannable("s3://lake/new/metadata/1.metadata.json"));
+        assert!(!is_plannable("s3://lake/old/metadata/1.metadata.json"));
+    }
+
+    #[test]
+    fn manifest_lists_outside_of_the_location_are_not_plannable() {
+        assert!(!is_plannable("file:///lake/t", "file:/lake/t2/metadata/snap-1.avro"));
+        assert!(!is_plannable("file:///lake/t", "file:/lake/t/../u/metadata/snap-1.avro"));
+        assert!(!is_plannable("s3://lake/t", "s3a://other/t/metadata/snap-1.avro"));
     }
 }
