@@ -55,7 +55,7 @@ impl Route {
         self.with(method, Repeatability::Never, handler)
     }
 
-    /// A standby of a cluster executes `GET` and `HEAD` itself, on its replica.
+    /// A standby of a cluster executes requests that change nothing itself, on its replica.
     #[must_use]
     pub fn replicated(self) -> Self {
         Self { is_replicated: true, ..self }

@@ -29,7 +29,7 @@ pub struct IndexedRoute {
     pub template: String,
     /// The methods.
     pub methods: MethodRules,
-    /// Whether a standby of a cluster executes `GET` and `HEAD` itself.
+    /// Whether a standby of a cluster executes requests that change nothing itself.
     pub is_replicated: bool,
 }
 
@@ -64,8 +64,8 @@ impl RouteIndex {
 
     /// Whether a standby of a cluster executes a request itself, on its replica.
     pub fn is_replicated(&self, method: &Method, path: &str) -> bool {
-        matches!(*method, Method::GET | Method::HEAD)
-            && self.route(path).is_some_and(|route| route.is_replicated)
+        self.route(path).is_some_and(|route| route.is_replicated)
+            && self.repeatability(method, path) == Repeatability::ReadOnly
     }
 
     fn route(&self, path: &str) -> Option<&IndexedRoute> {

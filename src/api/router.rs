@@ -164,14 +164,18 @@ fn catalog_routes() -> Vec<Route> {
             .get(files::credentials)
             .replicated(),
         Route::at("/namespaces/{namespace}/tables/{table}/sign")
-            .read_only(Method::POST, files::sign),
+            .read_only(Method::POST, files::sign)
+            .replicated(),
         Route::at("/namespaces/{namespace}/tables/{table}/plan")
-            .read_only(Method::POST, planning::plan),
+            .read_only(Method::POST, planning::plan)
+            .replicated(),
         Route::at("/namespaces/{namespace}/tables/{table}/plan/{plan_id}")
             .get(planning::result)
-            .read_only(Method::DELETE, planning::cancel),
+            .read_only(Method::DELETE, planning::cancel)
+            .replicated(),
         Route::at("/namespaces/{namespace}/tables/{table}/tasks")
-            .read_only(Method::POST, planning::tasks),
+            .read_only(Method::POST, planning::tasks)
+            .replicated(),
         Route::at("/tables/rename").keyed(Method::POST, tables::rename),
         Route::at("/transactions/commit").keyed(Method::POST, transactions::commit),
         Route::at("/namespaces/{namespace}/views")
@@ -332,7 +336,8 @@ mod tests {
     #[test]
     fn standbys_execute_reads_of_the_catalog_themselves() {
         let index = observer("http", None, AccessLog::default());
-        let is_replicated = |method, path| index.routes().is_replicated(&method, path);
+        let is_replicated =
+            |method: Method, path: &str| index.routes().is_replicated(&method, path);
         for path in [
             "/v1/config",
             "/v1/namespaces",
@@ -345,8 +350,20 @@ mod tests {
             assert!(is_replicated(Method::HEAD, path), "{path}");
             assert!(!is_replicated(Method::POST, path), "{path}");
         }
-        for path in ["/v1/namespaces/ns/tables/t/plan/id", "/management/v1/jobs", "/metrics"] {
+        let plan = |part| format!("/v1/namespaces/ns/tables/t/{part}");
+        for (method, part) in [
+            (Method::POST, "plan"),
+            (Method::GET, "plan/id"),
+            (Method::DELETE, "plan/id"),
+            (Method::POST, "tasks"),
+            (Method::POST, "sign"),
+        ] {
+            let path = plan(part);
+            assert!(is_replicated(method, &path), "{path}");
+        }
+        for path in [&plan("metrics"), "/management/v1/jobs", "/metrics"] {
             assert!(!is_replicated(Method::GET, path), "{path}");
+            assert!(!is_replicated(Method::POST, path), "{path}");
         }
     }
 

@@ -14,6 +14,7 @@ mod forwarding;
 mod identities;
 mod misuse;
 mod planned;
+mod plans;
 mod replicas;
 mod transfers;
 mod without_writer;

@@ -11,8 +11,18 @@ use tokio::task::JoinHandle;
 pub struct Relay {
     /// The address for clients.
     pub address: SocketAddr,
-    is_cut: watch::Sender<bool>,
+    state: watch::Sender<RelayState>,
     accepting: JoinHandle<()>,
+}
+
+/// The handling of connections by a relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RelayState {
+    PassOn,
+    /// All connections stay open, and pass on nothing.
+    Frozen,
+    /// All connections are closed.
+    Cut,
 }
 
 impl Relay {
@@ -20,23 +30,28 @@ impl Relay {
     pub async fn start(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
-        let (is_cut, cut) = watch::channel(false);
+        let (state, states) = watch::channel(RelayState::PassOn);
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(pass_on(client, target, cut.clone()));
+                tokio::spawn(pass_on(client, target, states.clone()));
             }
         });
-        Self { address, is_cut, accepting }
+        Self { address, state, accepting }
     }
 
     /// Closes all connections, and accepts no further ones.
     pub fn cut(&self) {
-        self.is_cut.send_replace(true);
+        self.state.send_replace(RelayState::Cut);
+    }
+
+    /// Leaves all connections open, and passes on nothing.
+    pub fn freeze(&self) {
+        self.state.send_replace(RelayState::Frozen);
     }
 
     /// Passes connections on again.
     pub fn mend(&self) {
-        self.is_cut.send_replace(false);
+        self.state.send_replace(RelayState::PassOn);
     }
 }
 
@@ -46,13 +61,18 @@ impl Drop for Relay {
     }
 }
 
-async fn pass_on(mut client: TcpStream, target: SocketAddr, mut cut: watch::Receiver<bool>) {
-    if *cut.borrow_and_update() {
-        return;
-    }
+async fn pass_on(
+    mut client: TcpStream,
+    target: SocketAddr,
+    mut states: watch::Receiver<RelayState>,
+) {
     let Ok(mut server) = TcpStream::connect(target).await else { return };
-    tokio::select! {
-        _ = copy_bidirectional(&mut client, &mut server) => {}
-        _ = cut.wait_for(|is_cut| *is_cut) => {}
+    if *states.borrow_and_update() == RelayState::PassOn {
+        tokio::select! {
+            _ = copy_bidirectional(&mut client, &mut server) => return,
+            _ = states.wait_for(|state| *state != RelayState::PassOn) => {}
+        }
     }
+    // The connections of a frozen relay are not used again.
+    let _ = states.wait_for(|state| *state != RelayState::Frozen).await;
 }

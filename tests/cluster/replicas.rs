@@ -370,7 +370,7 @@ async fn standby_with_other_policy_files_executes_no_reads() {
     let mut settings = member_settings("b");
     settings.authz.policy_paths = vec![file];
     let standby = TestMember::start_with(&bucket, settings).await;
-    standby.wait_for_replica().await;
+    standby.wait_for_role("standby").await;
     within("the policies are compared", async || {
         (standby.metric("slateberg_cluster_policies_different").await == 1).then_some(())
     })

@@ -69,6 +69,14 @@ impl Member {
         }
     }
 
+    /// Stops the member in order, and returns its exit code. The clients continue to read responses
+    /// meanwhile: the member waits for them.
+    async fn stop(self) -> Option<i32> {
+        self.server.terminate();
+        let stopped = tokio::task::spawn_blocking(|| self.server.wait_for_exit()).await;
+        stopped.expect("it stops in time").code()
+    }
+
     fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, &self.server.pid()]).status();
         assert!(sent.expect("kill is there").success(), "{signal}");
@@ -285,8 +293,7 @@ async fn cluster_survives_failures_of_its_writer() {
                 failed.server.kill();
             }
             Failure::Stop => {
-                failed.server.terminate();
-                assert_eq!(failed.server.wait_for_exit().code(), Some(0), "{what}");
+                assert_eq!(failed.stop().await, Some(0), "{what}");
             }
         }
         let takeover = load.progress(&what).await;
@@ -300,8 +307,7 @@ async fn cluster_survives_failures_of_its_writer() {
         has_all(&member.client.load(TABLE).await, &acknowledged);
     }
     for member in members {
-        member.server.terminate();
-        assert_eq!(member.server.wait_for_exit().code(), Some(0), "a member stops in order");
+        assert_eq!(member.stop().await, Some(0), "a member stops in order");
     }
     assert_sound(data_dir.path(), "after the last stop");
 }

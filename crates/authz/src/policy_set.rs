@@ -19,8 +19,8 @@ use slateberg_model::read_restrictions::ReadRules;
 mod annotations;
 mod builder;
 
-/// Revision of a set. Two sets have the same revision if and only if they were built from the same
-/// files and grants.
+/// Revision of a set. Two sets have the same revision if and only if they were built from files with
+/// the same contents, and from the same grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Revision([u8; 8]);
 
@@ -183,11 +183,9 @@ fn revision(files: &[PolicyFile], grants: &[Grant]) -> Revision {
         hash.update(text);
     };
     let mut files: Vec<_> = files.iter().collect();
-    files.sort_by_key(|file| (&file.name, &file.text));
-    for file in files {
-        add(0, &file.name);
-        add(1, &file.text);
-    }
+    // The members of a cluster may have the same files in different directories.
+    files.sort_by_key(|file| &file.text);
+    files.iter().for_each(|file| add(1, &file.text));
     let mut grants: Vec<_> = grants.iter().map(ToString::to_string).collect();
     grants.sort();
     grants.dedup();

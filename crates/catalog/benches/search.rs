@@ -24,6 +24,7 @@ use slateberg_authz::schema::Schema;
 use slateberg_base::clock::SystemClock;
 use slateberg_base::ids::RandomIds;
 use slateberg_catalog::operation::Context;
+use slateberg_catalog::planning::PlanningState;
 use slateberg_catalog::policies::Sources;
 use slateberg_catalog::search::SearchRequest;
 use slateberg_catalog::settings::Settings;
@@ -294,8 +295,10 @@ fn catalog(store: Store) -> Catalog {
     };
     let entry = Entry { warehouse: Arc::new(warehouse), record: Arc::new(record), shut: None };
     let policies = PolicySet::build(Arc::new(Schema::bundled()), &[], &[]);
+    let settings = Settings { search_index_bytes_max: 100_000_000, ..Settings::default() };
     Catalog::new(Parts {
         store,
+        planning: PlanningState::new(&settings),
         warehouses: ServedWarehouses::new("default").with_roots(entry, Ok(Vec::new())),
         stores: Stores {
             opener: opener(),
@@ -311,7 +314,7 @@ fn catalog(store: Store) -> Catalog {
         clone_of: None,
         catalog_id: Uuid::from_u128(2),
         timeline: None,
-        settings: Settings { search_index_bytes_max: 100_000_000, ..Settings::default() },
+        settings,
         webhooks: TargetRules::new(&Default::default()).expect("the rules are valid"),
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),

@@ -177,7 +177,7 @@ impl Catalog {
             table_maintenance: TableMaintenance::new(&core, &tabulars, &jobs),
             metrics_reports: MetricsReports::new(&core, &tabulars),
             tabulars,
-            planning: Planning::new(&core, &delegations),
+            planning: Planning::new(&core, &delegations, parts.planning),
             delegations,
             search: Search::new(&core, &listings),
             usage: Usage::new(&core, &listings),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::planning::state::PlanningState;
 use super::policies::sources::Sources;
 use super::settings::Settings;
 use super::warehouses::served_warehouses::ServedWarehouses;
@@ -40,6 +41,8 @@ pub struct Parts {
     pub settings: Settings,
     /// The settings of webhooks, and the rules for their receivers.
     pub webhooks: TargetRules,
+    /// The caches and limits of scan planning.
+    pub planning: PlanningState,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of new identifiers.

@@ -40,6 +40,10 @@ pub struct WriterRecord {
     /// The driver sets it. The election does not depend on it.
     #[serde(default)]
     pub sequence: u64,
+    /// The hash of the policies in force, so that standbys with other policies execute no reads. The
+    /// driver sets it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub policy_hash: String,
     /// The duration of the holder's lease.
     pub lease_ms: u64,
     /// The process that holds the register.

@@ -137,8 +137,7 @@ impl Runtime {
     ) -> Result<Self, BuildError> {
         let StartFiles { issuers, policies, bootstrap_key, audit, exporter } = files;
         let (opener, state_url) = (measures.warehouses(&dependencies.opener), state.url.clone());
-        let issuer_client = client_for(&issuers)?;
-        let permit = Permit::for_task(Task::Open);
+        let (issuer_client, permit) = (client_for(&issuers)?, Permit::for_task(Task::Open));
         let opened = open_store(state, &settings, &dependencies, &permit, progress).await?;
         let (store, format) = (opened.0.with_audit_log(audit), opened.1);
         let stores = warehouses::stores(&settings, &opener, &state_url, &format.clone_of)?;
@@ -164,6 +163,7 @@ impl Runtime {
             clone_of: format.clone_of,
             catalog_id,
             timeline: format.timeline,
+            planning: dependencies.planning(&settings.catalog),
             settings: settings.catalog.clone(),
             webhooks: webhook_rules(&settings)?,
             clock: Arc::clone(&dependencies.clock),

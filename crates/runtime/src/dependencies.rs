@@ -6,6 +6,8 @@ use crate::policies::FilePolicies;
 use slateberg_authn::issuers::Issuers;
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_base::ids::{Ids, RandomIds};
+use slateberg_catalog::planning::PlanningState;
+use slateberg_catalog::settings::Settings as CatalogSettings;
 use slateberg_objects::open::{Opener, opener};
 use slateberg_store::Store;
 use slateberg_telemetry::connections::Connections;
@@ -22,6 +24,9 @@ pub struct Dependencies {
     pub policies: Option<FilePolicies>,
     /// The token issuers, if they were read before. All catalogs of a process share their keys.
     pub issuers: Option<Issuers>,
+    /// The caches and limits of scan planning, if the process opens several catalogs of the same
+    /// state, one after the other.
+    pub planning: Option<PlanningState>,
     /// The open connections of the process.
     pub connections: Arc<Connections>,
     /// The part of this process in a cluster.
@@ -46,6 +51,11 @@ pub enum ClusterPart {
 }
 
 impl Dependencies {
+    /// Returns the caches and limits of scan planning. Creates them unless there are shared ones.
+    pub(super) fn planning(&self, settings: &CatalogSettings) -> PlanningState {
+        self.planning.clone().unwrap_or_else(|| PlanningState::new(settings))
+    }
+
     /// Returns the same parts for another catalog of this process.
     pub fn share(&self) -> Self {
         Self {
@@ -54,6 +64,7 @@ impl Dependencies {
             ids: Arc::clone(&self.ids),
             policies: None,
             issuers: self.issuers.clone(),
+            planning: self.planning.clone(),
             connections: Arc::clone(&self.connections),
             part: self.part.clone(),
         }
@@ -68,6 +79,7 @@ impl Default for Dependencies {
             ids: Arc::new(RandomIds),
             policies: None,
             issuers: None,
+            planning: None,
             connections: Arc::default(),
             part: ClusterPart::Alone,
         }

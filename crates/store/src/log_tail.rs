@@ -20,13 +20,13 @@ use slatedb::object_store::{Error as ObjectError, ObjectStore, ObjectStoreExt};
 use slatedb::{RowEntry, ValueDeletable, WalReader};
 
 use super::error::Error;
-use super::overlay::{Moment, last_log_file, log_file};
+use super::overlay::{Moment, first_log_file, last_log_file, log_file};
 use super::replication::{Row, RowGroup};
 use slateberg_base::uptime::uptime;
 
-/// Maximum time between two reads of the end of the log. SlateDB deletes no log file that is younger
-/// than five minutes.
-pub const READ_EVERY_MAX: Duration = Duration::from_secs(4 * 60);
+/// Time after which the next file may have been deleted, if the clock of the writer is wrong.
+/// Otherwise, SlateDB keeps each file for five minutes.
+const KEPT_MIN: Duration = Duration::from_secs(10);
 
 /// Number of files that are read concurrently.
 const FILES_PARALLEL: usize = 16;
@@ -40,7 +40,7 @@ pub struct LogTail {
     next: u64,
     /// When this file was looked for, as a time since the start of the machine.
     read_at: Duration,
-    read_every_max: Duration,
+    kept_min: Duration,
     /// The sequence number of the last transaction in the files that were read.
     last: u64,
     /// All transactions up to this sequence number are settled.
@@ -60,20 +60,19 @@ impl LogTail {
     ) -> Self {
         let reader = WalReader::new(store.clone(), Arc::clone(&bucket));
         let (next, read_at) = (moment.end_of_log() + 1, uptime());
-        let (read_every_max, waiting) = (READ_EVERY_MAX, Vec::new());
-        Self { bucket, store, reader, next, read_at, read_every_max, last, settled, waiting }
+        let (kept_min, waiting) = (KEPT_MIN, Vec::new());
+        Self { bucket, store, reader, next, read_at, kept_min, last, settled, waiting }
     }
 
     /// Reads all files that exist now, and returns the transactions that became settled. The writer
     /// has reported all transactions up to the sequence number `reported`. Costs one request if
-    /// there is no new file. Call it at least every [`READ_EVERY_MAX`].
+    /// there is no new file.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if the last call was so long ago that the writer may have deleted files
-    /// since.
+    /// [`Error::Unavailable`] if the writer has deleted the next file, because the last call was long
+    /// ago.
     pub async fn read(&mut self, reported: u64) -> Result<Vec<RowGroup>, Error> {
         self.settled = self.settled.max(reported);
-        // If the next file is missing now, it will be younger than this moment.
         let began = uptime();
         if self.has_next().await? {
             let end = last_log_file(&*self.bucket, &self.store, self.next).await;
@@ -89,9 +88,6 @@ impl LogTail {
                 }
             }
         }
-        if uptime().saturating_sub(self.read_at) > self.read_every_max {
-            return Err(Error::unavailable("the log was not read for too long"));
-        }
         self.read_at = began;
         let settled = self.settled;
         Ok(self.waiting.extract_if(.., |group| group.sequence <= settled).collect())
@@ -102,7 +98,18 @@ impl LogTail {
         self.last <= self.settled
     }
 
+    /// Whether the next file exists. It may have been written and deleted since the last call. SlateDB
+    /// keeps the last file before those that a start reads, so a listing then shows a gap.
     async fn has_next(&self) -> Result<bool, Error> {
+        if uptime().saturating_sub(self.read_at) > self.kept_min {
+            let first = first_log_file(&*self.bucket, &self.store, self.next).await;
+            return match first.map_err(Error::unavailable)? {
+                Some(first) if first > self.next => {
+                    Err(Error::unavailable("the log was not read for too long"))
+                }
+                first => Ok(first.is_some()),
+            };
+        }
         match self.bucket.head(&log_file(&self.store, self.next)).await {
             Ok(_) => Ok(true),
             Err(ObjectError::NotFound { .. }) => Ok(false),
@@ -195,14 +202,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tail_that_was_not_read_for_too_long_is_an_error() {
-        let location = location(&Arc::new(InMemory::new()), "state");
-        let _writer = writer(&location).await;
-        let (_replica, mut tail) = replica(&location).await;
-        tail.read(0).await.expect("it was read now");
-        // As if the machine had been suspended.
-        tail.read_every_max = Duration::ZERO;
-        assert!(tail.read(0).await.is_err());
+    async fn deleted_file_is_an_error() {
+        let bucket = Arc::new(InMemory::new());
+        let location = location(&bucket, "state");
+        let writer = writer(&location).await;
+        let mut replica = replica(&location).await;
+        // As if the machine had been suspended after the last read.
+        replica.1.kept_min = Duration::ZERO;
+        write(&writer, "a").await;
+        follow(&mut replica, writer.sequence().expect("open")).await;
+        assert_holds(&replica.0.durable(), &["a"]).await;
+        for name in ["b", "c"] {
+            write(&writer, name).await;
+        }
+        let deleted = log_file(&replica.1.store, replica.1.next);
+        bucket.delete(&deleted).await.expect("it exists");
+        assert!(replica.1.read(0).await.is_err());
     }
 
     #[tokio::test]

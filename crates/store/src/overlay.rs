@@ -54,6 +54,18 @@ pub(super) fn log_file(store: &Path, number: u64) -> Path {
     store.clone().join(LOG).join(format!("{number:020}.sst"))
 }
 
+/// Returns the first of the log files from `first`.
+pub(super) async fn first_log_file(
+    bucket: &dyn ObjectStore,
+    store: &Path,
+    first: u64,
+) -> Result<Option<u64>> {
+    let directory = store.clone().join(LOG);
+    let before = log_file(store, first.saturating_sub(1));
+    let numbers = numbers(bucket.list_with_offset(Some(&directory), &before)).await?;
+    Ok(numbers.first().copied())
+}
+
 /// Returns the last of the consecutive log files from `first`, which exists.
 pub(super) async fn last_log_file(
     bucket: &dyn ObjectStore,

@@ -110,6 +110,11 @@ impl Store {
         Ok(self.db.snapshot()?.seq())
     }
 
+    /// Whether this is a replica.
+    pub fn is_replica(&self) -> bool {
+        self.shared.is_replica
+    }
+
     /// Returns the id of the manifest in use.
     pub fn manifest_id(&self) -> u64 {
         self.db.manifest().id()

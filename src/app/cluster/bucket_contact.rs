@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use slateberg_base::uptime::uptime;
+use slateberg_config::cluster::WithoutBucket;
 
 /// The last time at which this process reached the bucket.
 pub(super) struct BucketContact {
@@ -16,7 +17,11 @@ pub(super) struct BucketContact {
 
 impl BucketContact {
     /// Begins with the contact at the start of the process.
-    pub(super) fn new(stale_after: Option<Duration>) -> Self {
+    pub(super) fn new(without_bucket: WithoutBucket, lease: Duration) -> Self {
+        let stale_after = match without_bucket {
+            WithoutBucket::Refuse => None,
+            WithoutBucket::Stale => Some(lease),
+        };
         Self { stale_after, last_ms: AtomicU64::new(milliseconds(uptime())) }
     }
 

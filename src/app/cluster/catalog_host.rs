@@ -172,6 +172,11 @@ impl OpenCatalog {
         self.app.runtime.catalog.replicas().durable_sequence()
     }
 
+    /// The hash of the policies in force.
+    pub(super) fn policy_hash(&self) -> String {
+        self.app.runtime.catalog.policies().policy_hash()
+    }
+
     /// The routes.
     pub(super) fn services(&self) -> Arc<CatalogServices> {
         Arc::clone(&self.services)

@@ -1,7 +1,6 @@
 //! [`Consistency`]: which changes the response to a read must contain, as the headers of a client
 //! state it.
 
-use std::fmt::Display;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -42,13 +41,13 @@ pub(super) enum Consistency {
 impl Consistency {
     /// Reads the headers of a request.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let expected = format!(
-            "'{LINEARIZABLE}' or '{BOUNDED}N', where N is at most {}",
-            STALENESS_MAX.as_millis()
-        );
+        let expected = || {
+            let milliseconds_max = STALENESS_MAX.as_millis();
+            format!("'{LINEARIZABLE}' or '{BOUNDED}N', where N is at most {milliseconds_max}")
+        };
         let staleness_max = parsed(headers, &CONSISTENCY, parse, expected)?.flatten();
         let number = |text: &str| text.parse().ok();
-        let expected = format!("the value of {SEQUENCE} in an earlier response");
+        let expected = || format!("the value of {SEQUENCE} in an earlier response");
         let at_least = parsed(headers, &AT_LEAST, number, expected)?.unwrap_or(0);
         Ok(staleness_max
             .map_or(Self::Linearizable, |staleness_max| Self::Bounded { staleness_max, at_least }))
@@ -67,11 +66,11 @@ fn parsed<T>(
     headers: &HeaderMap,
     name: &HeaderName,
     parse: impl Fn(&str) -> Option<T>,
-    expected: impl Display,
+    expected: impl Fn() -> String,
 ) -> Result<Option<T>, ApiError> {
     let Some(value) = headers.get(name) else { return Ok(None) };
     let value = value.to_str().ok().and_then(parse);
-    let invalid = || ApiError::bad_request(format!("Invalid {name}: expected {expected}"));
+    let invalid = || ApiError::bad_request(format!("Invalid {name}: expected {}", expected()));
     value.map(Some).ok_or_else(invalid)
 }
 

@@ -39,6 +39,8 @@ pub(super) struct Driver {
     alarm: Option<Moment>,
     /// The catalog, between its opening and its closing.
     catalog: Option<Arc<OpenCatalog>>,
+    /// The sequence number of the newest change that this process knows as durable.
+    durable: u64,
     /// Aborts the opening in progress.
     opening: Option<AbortHandle>,
     /// Whether the term ends because of a transfer, so that this process continues as a standby.
@@ -89,6 +91,7 @@ impl Driver {
             tasks: FuturesUnordered::new(),
             alarm: None,
             catalog: None,
+            durable: 0,
             opening: None,
             is_transfer: false,
             put_offset_ms: i64::MAX,
@@ -200,7 +203,11 @@ impl Driver {
                 self.tasks.push(Box::pin(read(self.register.clone(), Arc::clone(&self.node))))
             }
             Step::PutRegister { mut record, replaces } => {
-                record.sequence = self.catalog.as_ref().map_or(0, |it| it.durable_sequence());
+                if let Some(catalog) = &self.catalog {
+                    self.durable = catalog.durable_sequence();
+                    record.policy_hash = catalog.policy_hash();
+                }
+                record.sequence = self.durable;
                 let offset_ms = self.node.lease.clock_offset_ms();
                 self.put_offset_ms = self.put_offset_ms.min(offset_ms);
                 let (register, node) = (self.register.clone(), Arc::clone(&self.node));

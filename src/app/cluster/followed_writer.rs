@@ -1,7 +1,6 @@
 //! [`FollowedWriter`]: the writer that a standby follows.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::node::{KnownWriter, Node};
 use slateberg_cluster::WriterRecord;
@@ -11,30 +10,41 @@ use slateberg_cluster::WriterRecord;
 pub(super) struct FollowedWriter {
     /// The record of the writer when the standby began to follow it. `None` if there is no writer.
     pub(super) record: Option<Arc<WriterRecord>>,
-    /// The writer has reported that all transactions up to this sequence number are durable.
-    reported: Arc<AtomicU64>,
+    newest: Arc<Mutex<WriterReport>>,
+}
+
+/// A report of the writer about its state.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WriterReport {
+    /// The writer knows all transactions up to this sequence number as durable.
+    pub(super) sequence: u64,
+    /// The hash of the policies in force. Empty if it is unknown.
+    pub(super) policy_hash: String,
 }
 
 impl FollowedWriter {
     /// Begins to follow the writer with this record.
     pub(super) fn new(record: Option<Arc<WriterRecord>>) -> Self {
-        Self { record, reported: Arc::default() }
+        Self { record, newest: Arc::default() }
     }
 
-    /// Notes that the writer knows all transactions up to this sequence number as durable.
-    pub(super) fn note_durable(&self, sequence: u64) {
-        self.reported.fetch_max(sequence, Ordering::AcqRel);
+    /// Notes a report.
+    pub(super) fn note(&self, sequence: u64, policy_hash: &str) {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if sequence >= newest.sequence {
+            newest.sequence = sequence;
+            policy_hash.clone_into(&mut newest.policy_hash);
+        }
     }
 
-    /// Returns the newest sequence number that the writer has reported, with its feed or in its
-    /// record.
-    pub(super) fn durable(&self, node: &Node) -> u64 {
+    /// Returns the newest report, from the feed or from the record of the writer.
+    pub(super) fn newest(&self, node: &Node) -> WriterReport {
         if let Some(followed) = &self.record
             && let KnownWriter::Remote(record) = &*node.writer().borrow()
             && record.holder.node == followed.holder.node
         {
-            self.note_durable(record.sequence);
+            self.note(record.sequence, &record.policy_hash);
         }
-        self.reported.load(Ordering::Acquire)
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -26,6 +26,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Time without a writer after which a standby reads the log in the bucket.
 const NO_WRITER_PAUSE: Duration = Duration::from_secs(2);
+/// Time without a feed after which a standby reads the log in the bucket.
+const LOG_GRACE: Duration = Duration::from_millis(300);
 /// Maximum time until the replicas have ended when the process stops.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
@@ -82,11 +84,12 @@ impl Follower {
 
     /// Keeps a replica that follows this writer.
     async fn keep_replica(&self, record: Option<Arc<WriterRecord>>) -> Infallible {
-        if record.is_none() {
+        let writer = FollowedWriter::new(record);
+        if writer.record.is_none() {
             // A process that has just started does not know the writer yet.
             sleep(NO_WRITER_PAUSE).await;
+            return self.keep_log_replica(&writer).await;
         }
-        let writer = FollowedWriter::new(record);
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         let mut feed = self.start_session(&writer, ChangeSource::Feed).await;
         loop {
@@ -131,6 +134,8 @@ impl Follower {
     /// Keeps a replica that reads the log in the bucket.
     async fn keep_log_replica(&self, writer: &FollowedWriter) -> Infallible {
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
+        // After a planned transfer, there is another writer soon.
+        sleep(LOG_GRACE).await;
         loop {
             match self.start_session(writer, ChangeSource::Log).await {
                 Ok(session) => {

@@ -18,11 +18,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::buffered::{BufferedRequest, RequestCopy, remove_connection_headers};
 use super::catalog_services::PortKind;
-use super::local_response::LocalResponse;
+use super::local_response::{LocalResponse, unavailable};
 use super::member_port::TERM_LOST;
 use super::node::{KnownWriter, Node};
 use super::peers::Peers;
-use super::responses::{respond_as_writer, unavailable};
+use super::responses::respond_as_writer;
 use super::unverified::{Credential, UnverifiedBodies};
 use crate::api::admission::{Admission, AtCapacity, has_body};
 use crate::api::error::ApiError;
@@ -38,6 +38,8 @@ use slateberg_base::ids::Ids;
 use slateberg_cluster::WriterRecord;
 use slateberg_config::{Settings, server};
 
+/// Pause before a read is executed on the same replica again.
+const REPLICA_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before a request is sent to the same writer again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -229,8 +231,8 @@ impl Forwarder {
                 self.node.counters.replica_reads.add(1);
                 return response;
             }
-            // The sender belongs to the node.
-            let _ = changes.changed().await;
+            // Wait for another replica, or for the same one to execute reads again.
+            let _ = timeout_at(Instant::now() + REPLICA_PAUSE, changes.changed()).await;
         }
     }
 

@@ -1,7 +1,10 @@
 //! [`LocalResponse`]: the result of a request that a member executes itself.
 
 use axum::extract::Request;
-use axum::response::Response;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use crate::api::error::ApiError;
 
 /// The result of a request that this process executes itself.
 pub(super) enum LocalResponse {
@@ -14,4 +17,10 @@ pub(super) enum LocalResponse {
     /// The writer of that time can give the true response. The status of this response is 503 if
     /// nothing was written, and 500 if that is unknown.
     Failed(Response),
+}
+
+/// 503: the client may retry.
+pub(super) fn unavailable(message: &str) -> Response {
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    ApiError::new(status, "ServiceUnavailableException", message).into_response()
 }

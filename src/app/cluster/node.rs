@@ -202,7 +202,7 @@ impl Node {
             Vec::new(),
             different as f64,
         );
-        let is_replica = self.replica().is_some_and(|replica| replica.services().is_some());
+        let is_replica = self.replica().is_some_and(|replica| replica.executes_reads());
         let help = "Whether this standby executes reads on its replica.";
         let value = f64::from(u8::from(is_replica));
         into.gauge("slateberg.cluster.replica", "1", help, Vec::new(), value);

@@ -12,13 +12,13 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::bucket_contact::BucketContact;
 use super::catalog_services::{CatalogServices, PortKind};
 use super::consistency::{Consistency, state_age, state_sequence};
 use super::feed_reader::{Questions, ask};
-use super::local_response::LocalResponse;
+use super::local_response::{LocalResponse, unavailable};
 use super::read_rounds::ReadRounds;
 use super::replication_messages::{Changes, Group, Position, Version};
 use crate::api::service::Respond;
@@ -30,6 +30,8 @@ use slateberg_store::{self as store, Store};
 /// has applied the state.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(2);
 
+/// Time for which reads in progress may continue after the end of the replica.
+const END_GRACE: Duration = Duration::from_secs(1);
 /// Interval of the questions of an idle replica, with which it knows the age of its state.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
@@ -45,8 +47,9 @@ pub(super) struct Replica {
     position: watch::Sender<Position>,
     /// Whether other policies were in force at the writer when it sent its last message.
     has_other_policies: AtomicBool,
-    /// The requests to the writer for the reads of this replica.
+    /// The requests to the writer or to the bucket for the reads of this replica.
     pub(super) rounds: ReadRounds,
+    has_ended: watch::Sender<bool>,
 }
 
 impl Replica {
@@ -59,6 +62,7 @@ impl Replica {
             position: watch::Sender::default(),
             has_other_policies: AtomicBool::new(false),
             rounds: ReadRounds::default(),
+            has_ended: watch::Sender::new(false),
         }
     }
 
@@ -70,6 +74,11 @@ impl Replica {
     /// Returns the routes. `None` while the replica executes no reads.
     pub(super) fn services(&self) -> Option<Arc<CatalogServices>> {
         self.services.load_full()
+    }
+
+    /// Whether the replica executes reads.
+    pub(super) fn executes_reads(&self) -> bool {
+        self.services.load().is_some() && !self.has_other_policies()
     }
 
     /// Whether other policies are in force at the writer. Their files may differ.
@@ -91,6 +100,7 @@ impl Replica {
         };
         // A client that has an older or newer version than this replica gets the newest one.
         let copy = (consistency != Consistency::Linearizable
+            && request.method().is_safe()
             && request.headers().contains_key(header::IF_NONE_MATCH))
         .then(|| copy(&request));
         let response = self.respond_with(consistency, port, request).await;
@@ -111,35 +121,66 @@ impl Replica {
         if self.services.load().is_none() {
             return LocalResponse::NotBegun(request);
         }
-        // While nothing can be confirmed, the operator may prefer old state to no response.
-        let is_stale = self.bucket.outage().is_some();
-        let required = consistency.at(*self.applied.borrow());
-        let age = if is_stale { self.rounds.age() } else { self.rounds.wait(required).await };
+        // A decision must not depend on the member that receives the request.
+        if self.has_other_policies() {
+            return LocalResponse::NotBegun(request);
+        }
+        let required = consistency.at(self.applied());
+        let (mut age, mut is_stale) = (self.rounds.wait(required).await, false);
+        if age.is_none() && self.bucket.outage().is_some() {
+            // The state cannot be confirmed, and the operator prefers old state to no response.
+            (age, is_stale) = (self.rounds.age(), true);
+        }
         let Some(age) = age else { return LocalResponse::NotBegun(request) };
         // Loaded after the round: a change of the policies that the round has seen stops the routes
         // that have loaded earlier policies.
         let Some(services) = self.services() else { return LocalResponse::NotBegun(request) };
-        // A decision must not depend on the member that receives the request.
         if self.has_other_policies() {
             return LocalResponse::NotBegun(request);
         }
         let _in_progress = services.begin();
         let began = Instant::now();
-        let mut response = services.port(port).respond(request).await;
+        let mut response = tokio::select! {
+            response = services.port(port).respond(request) => response,
+            () = self.end_of_reads() => unavailable("The replica of this member has ended"),
+        };
         if response.status().is_server_error() {
             return LocalResponse::Failed(response);
         }
         if is_stale || consistency != Consistency::Linearizable {
             state_age(&mut response, age + began.elapsed());
-            state_sequence(&mut response, *self.applied.borrow());
+            if let Some(sequence) = services.catalog().replicas().sequence() {
+                state_sequence(&mut response, sequence);
+            }
         }
         LocalResponse::Complete(response)
+    }
+
+    /// Returns a sequence number up to which readers see all transactions.
+    fn applied(&self) -> u64 {
+        let services = self.services.load();
+        services.as_ref().map_or(0, |services| services.catalog().replicas().durable_sequence())
+    }
+
+    /// Ends all reads that wait, and soon those in progress, so that they are forwarded.
+    pub(super) fn end(&self) {
+        self.serve(None);
+        self.rounds.close();
+        self.has_ended.send_replace(true);
+    }
+
+    /// Waits until the replica has ended some time ago. A read can wait for a metadata file that this
+    /// replica will never see.
+    async fn end_of_reads(&self) {
+        // The sender belongs to this replica.
+        let _ = self.has_ended.subscribe().wait_for(|has_ended| *has_ended).await;
+        sleep(END_GRACE).await;
     }
 
     /// Executes rounds until this future is dropped.
     pub(super) async fn run_rounds(&self, questions: &Questions) -> Infallible {
         for question in 1.. {
-            let round = self.rounds.begin(ASK_EVERY).await;
+            let round = self.rounds.begin(Some(ASK_EVERY)).await;
             ask(questions, question);
             let is_confirmed = timeout(ANSWER_MAX, self.catch_up(question)).await;
             self.rounds.end(round, is_confirmed.unwrap_or(false));
@@ -188,22 +229,27 @@ pub(super) struct ReplicaStore {
     /// The size of the rows that were applied.
     pub(super) applied_bytes: usize,
     /// The hash of the writer's policies. Empty if it is unknown.
-    policy_hash: String,
+    pub(super) policy_hash: String,
 }
 
 impl ReplicaStore {
-    /// Creates a store that follows the state in which it was opened. The metadata files of these
-    /// versions may be missing.
-    pub(super) fn new(store: Store, unpublished: impl IntoIterator<Item = PublicationKey>) -> Self {
-        let unpublished = unpublished.into_iter().collect();
-        Self { store, unpublished, released: 0, applied_bytes: 0, policy_hash: String::new() }
+    /// Creates a store that follows the state in which it was opened. The policies of the writer have
+    /// this hash.
+    pub(super) fn new(store: Store, policy_hash: String) -> Self {
+        Self { store, unpublished: HashSet::new(), released: 0, applied_bytes: 0, policy_hash }
     }
 
     /// Creates a store that begins with the first message of the writer.
     pub(super) fn following(store: Store, start: &Changes) -> Self {
+        let mut new = Self::new(store, start.policy_hash.clone());
         let unpublished = start.start.iter().flat_map(|start| &start.unpublished);
-        let new = Self::new(store, unpublished.filter_map(Version::key));
-        Self { released: start.released, policy_hash: start.policy_hash.clone(), ..new }
+        new.add_unpublished(unpublished.filter_map(Version::key));
+        Self { released: start.released, ..new }
+    }
+
+    /// Adds versions whose metadata files may be missing.
+    pub(super) fn add_unpublished(&mut self, keys: impl IntoIterator<Item = PublicationKey>) {
+        self.unpublished.extend(keys);
     }
 
     /// Applies a message of the writer. See [`apply_groups`](Self::apply_groups).
@@ -217,14 +263,19 @@ impl ReplicaStore {
         self.mark_published(replica, changes.published.iter().filter_map(Version::key));
         self.released = self.released.max(changes.released);
         replica.applied.send_replace(self.released);
-        self.policy_hash = changes.policy_hash;
-        if let Some(services) = replica.services() {
-            replica.compare_policies(&services, &self.policy_hash);
-        }
+        self.note_policies(replica, changes.policy_hash);
         if let Some(position) = changes.position {
             replica.position.send_replace(position);
         }
         Ok(reopens)
+    }
+
+    /// Notes the hash of the writer's policies, and compares them with those of the replica.
+    pub(super) fn note_policies(&mut self, replica: &Replica, policy_hash: String) {
+        self.policy_hash = policy_hash;
+        if let Some(services) = replica.services() {
+            replica.compare_policies(&services, &self.policy_hash);
+        }
     }
 
     /// Applies transactions of the writer. Requests see them when this function returns. Returns
@@ -251,13 +302,6 @@ impl ReplicaStore {
             }
         }
         self.store.apply(&groups).await?;
-        if let Some(newest) = groups.last() {
-            replica.applied.send_if_modified(|applied| {
-                let is_newer = newest.sequence > *applied;
-                *applied = newest.sequence.max(*applied);
-                is_newer
-            });
-        }
         self.mark_published(replica, groups.iter().flat_map(RowGroup::completed_publications));
         Ok(reopens)
     }

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 
 use super::catalog_services::{CatalogServices, PortKind};
 use super::consistency::{Consistency, state_age, state_sequence};
 use super::local_response::LocalResponse;
 use super::node::Node;
-use crate::api::error::ApiError;
 use crate::api::probes::PROBES;
 use crate::api::service::Respond;
+
+/// Maximum time that a request waits for the renewal of the lease during an outage of the bucket.
+const OUTAGE_WAIT: Duration = Duration::from_millis(200);
 
 /// Responds as the writer, once the lease proves that no other member has become the writer.
 pub(super) async fn respond_as_writer(
@@ -28,8 +29,11 @@ pub(super) async fn respond_as_writer(
         return LocalResponse::Complete(services.port(port).respond(request).await);
     }
     let _in_progress = services.begin();
-    if let Some(age) = node.bucket.outage()
-        && !node.lease.is_valid()
+    let is_outage = node.bucket.outage().is_some();
+    let lease_wait = if is_outage { OUTAGE_WAIT } else { lease_wait };
+    let is_valid = node.lease.is_valid() || node.lease.wait_valid(lease_wait).await;
+    if !is_valid
+        && let Some(age) = node.bucket.outage()
         && node.is_current(services)
         && services.is_replicated(&request)
     {
@@ -38,7 +42,6 @@ pub(super) async fn respond_as_writer(
         state_age(&mut response, age);
         return LocalResponse::Complete(response);
     }
-    let is_valid = node.lease.is_valid() || node.lease.wait_valid(lease_wait).await;
     if !is_valid || !node.is_current(services) {
         return LocalResponse::NotBegun(request);
     }
@@ -58,10 +61,4 @@ pub(super) async fn respond_as_writer(
         return LocalResponse::Failed(response);
     }
     LocalResponse::Complete(response)
-}
-
-/// 503: the client may retry.
-pub(super) fn unavailable(message: &str) -> Response {
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    ApiError::new(status, "ServiceUnavailableException", message).into_response()
 }

@@ -34,9 +34,9 @@ use slateberg_authn::client_certificates::ClientCertificates;
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::host::host_name;
 use slateberg_base::version::VERSION;
+use slateberg_catalog::planning::PlanningState;
 use slateberg_cluster::{Election, ElectionConfig, Peer, Role, SharedSettings};
 use slateberg_config::Settings;
-use slateberg_config::cluster::WithoutBucket;
 use slateberg_runtime::build::read_issuers;
 use slateberg_runtime::cluster::{MemberRecord, Members, WriterRegister};
 use slateberg_runtime::dependencies::Dependencies;
@@ -106,9 +106,7 @@ pub struct Member {
 /// and released its lease.
 pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), ClusterError> {
     let Member { settings, dependencies, bound, traces, print_banner, print_standby } = member;
-    // A replica opens the catalog again and again. It must not forget the keys of the issuers.
-    let issuers = Some(read_issuers(&settings)?);
-    let dependencies = Dependencies { issuers, ..dependencies };
+    let dependencies = shared(dependencies, &settings)?;
     let state = State::of(&settings, &dependencies)?;
     state.probe(&dependencies).await?;
     if !state.opened().conditional_update {
@@ -123,9 +121,8 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     let record = record(&settings, &dependencies, &identity, &listener)?;
     let members = Members::open(state.opened(), request_max);
     announce(&members, &record).await?;
-    let stale_after = (settings.cluster.without_bucket == WithoutBucket::Stale).then_some(lease);
-    let (node, commands) =
-        Node::new(Arc::clone(&dependencies.clock), &record.member, BucketContact::new(stale_after));
+    let bucket = BucketContact::new(settings.cluster.without_bucket, lease);
+    let (node, commands) = Node::new(Arc::clone(&dependencies.clock), &record.member, bucket);
     let peers = Peers::new(identity, members.clone(), record.member.node);
     let transfers = Transfers::new(Arc::clone(&node), Arc::clone(&peers));
     let observer = Arc::new(observer(&settings));
@@ -173,6 +170,14 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
         traces.finish().await;
     }
     Ok(())
+}
+
+/// Returns dependencies that all catalogs of this process share. A replica opens the catalog again and
+/// again. It must not forget the keys of the issuers and the manifests of tables.
+fn shared(dependencies: Dependencies, settings: &Settings) -> Result<Dependencies, ClusterError> {
+    let issuers = Some(read_issuers(settings)?);
+    let planning = Some(PlanningState::new(&settings.catalog));
+    Ok(Dependencies { issuers, planning, ..dependencies })
 }
 
 /// Starts to keep a replica, unless the settings turn this off.

@@ -4,13 +4,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{BoxFuture, OptionFuture};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::catalog_host::{OpenReplica, ReplicaHost};
 use super::feed_reader::{FeedReader, Questions};
-use super::followed_writer::FollowedWriter;
+use super::followed_writer::{FollowedWriter, WriterReport};
 use super::node::Node;
 use super::peers::{Peers, UsageReport};
 use super::read_rounds::Round;
@@ -18,6 +19,7 @@ use super::replica::{ANSWER_MAX, Replica, ReplicaStore};
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::retry::Backoff;
 use slateberg_store::Store;
+use slateberg_store::keys::PublicationKey;
 use slateberg_store::log_tail::LogTail;
 
 /// Age at which a replica is replaced, if the writer has written another manifest since.
@@ -28,8 +30,9 @@ const APPLIED_BYTES_MAX: usize = 32 << 20;
 const DIFFERENCE_MAX: Duration = Duration::from_secs(10);
 /// Interval of the reports about uses.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
-/// Interval at which an idle replica reads the log.
-const LOG_READ_EVERY: Duration = Duration::from_secs(60);
+/// Delays until missing metadata files are looked for again.
+const FILES_PAUSE_MIN: Duration = Duration::from_millis(50);
+const FILES_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Delays until the last file of the log is read again.
 const UNSETTLED_PAUSE_MIN: Duration = Duration::from_millis(10);
 const UNSETTLED_PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -140,8 +143,8 @@ impl Session {
             }
             ChangeSource::Log => {
                 let (store, tail) = open().await?;
-                let unpublished = store.publications().await.map_err(Cause::new)?;
-                (Following::Log(tail), ReplicaStore::new(store, unpublished))
+                let policy_hash = writer.newest(&parts.node).policy_hash;
+                (Following::Log(tail), ReplicaStore::new(store, policy_hash))
             }
         };
         let (due, is_due) = watch::channel(false);
@@ -158,7 +161,7 @@ impl Session {
             parts,
         };
         if let Err(error) = applier.prepare(&mut following).await {
-            applier.end().await;
+            applier.end();
             return Err(error);
         }
         let task = tokio::spawn(applier.run(following, stopping));
@@ -180,16 +183,22 @@ impl Applier {
     /// only state that the writer knows as durable: the log in the bucket can be ahead of the writer
     /// for a moment.
     async fn prepare(&mut self, following: &mut Following) -> Result<(), Cause> {
-        if let Following::Feed(feed) = following {
-            let opened_at = self.target.store.sequence().map_err(Cause::new)?;
-            if opened_at < self.target.released {
-                return Err(Cause::new(
-                    "the bucket lacks transactions that the writer has acknowledged",
-                ));
+        match following {
+            Following::Feed(feed) => {
+                let opened_at = self.target.store.sequence().map_err(Cause::new)?;
+                if opened_at < self.target.released {
+                    return Err(Cause::new(
+                        "the bucket lacks transactions that the writer has acknowledged",
+                    ));
+                }
+                while self.target.released < opened_at {
+                    let changes = feed.reader.next().await?;
+                    self.target.apply(&self.replica, changes).await.map_err(Cause::new)?;
+                }
             }
-            while self.target.released < opened_at {
-                let changes = feed.reader.next().await?;
-                self.target.apply(&self.replica, changes).await.map_err(Cause::new)?;
+            Following::Log(_) => {
+                let unpublished = self.target.store.publications().await.map_err(Cause::new)?;
+                self.target.add_unpublished(unpublished);
             }
         }
         self.open_catalog().await
@@ -210,7 +219,7 @@ impl Applier {
             // A session that is dropped closes the channel.
             _ = stopping.changed() => Cause::new("another replica has replaced this one"),
         };
-        self.end().await;
+        self.end();
         ended
     }
 
@@ -246,7 +255,7 @@ impl Applier {
                 Ok(reopens) => reopens,
                 Err(error) => return Cause::new(error),
             };
-            self.writer.note_durable(self.target.released);
+            self.writer.note(self.target.released, &self.target.policy_hash);
             if reopens {
                 self.report().await;
                 if let Err(error) = self.reopen_catalog().await {
@@ -258,20 +267,51 @@ impl Applier {
         }
     }
 
-    /// Reads the log for each round of reads. The round fails if this takes too long. Until the log
-    /// has been read, all later rounds fail at once, so that reads are forwarded.
+    /// Reads the log for each round of reads. Looks for missing metadata files meanwhile.
     async fn apply_log(&mut self, tail: &mut LogTail) -> Cause {
         let replica = Arc::clone(&self.replica);
+        let mut backoff = Backoff::new(FILES_PAUSE_MIN, FILES_PAUSE_MAX);
+        let mut looking = None;
         loop {
-            let round = replica.rounds.begin(LOG_READ_EVERY).await;
+            if looking.is_none() && self.target.unpublished().next().is_some() {
+                looking = Some(self.look_for_files(backoff.delay()));
+            }
+            let round = tokio::select! {
+                round = replica.rounds.begin(None) => round,
+                Some(published) = OptionFuture::from(looking.as_mut()) => {
+                    self.target.mark_published(&replica, published);
+                    looking = None;
+                    continue;
+                }
+            };
             self.parts.node.counters.log_reads.add(1);
+            let before = self.target.unpublished().count();
             if let Err(error) = self.read_log_for(round, tail).await {
                 return error;
+            }
+            if self.target.unpublished().count() > before {
+                backoff = Backoff::new(FILES_PAUSE_MIN, FILES_PAUSE_MAX);
+                looking = None;
             }
             self.note_age(true);
         }
     }
 
+    /// Returns those versions whose metadata files exist after this time.
+    fn look_for_files(&self, after: Duration) -> BoxFuture<'static, Vec<PublicationKey>> {
+        let replicas = self.open.as_ref().map(|open| open.services.catalog().replicas().clone());
+        let unpublished: Vec<_> = self.target.unpublished().collect();
+        Box::pin(async move {
+            sleep(after).await;
+            match replicas {
+                Some(replicas) => replicas.with_existing_files(unpublished).await,
+                None => Vec::new(),
+            }
+        })
+    }
+
+    /// Reads the log for a round. The round fails if this takes too long. Until the log has been read,
+    /// all later rounds fail at once, so that reads are forwarded.
     async fn read_log_for(&mut self, round: Round, tail: &mut LogTail) -> Result<(), Cause> {
         let replica = Arc::clone(&self.replica);
         let mut reading = pin!(self.read_log(tail));
@@ -283,7 +323,7 @@ impl Applier {
         loop {
             tokio::select! {
                 read = &mut reading => return read,
-                round = replica.rounds.begin(LOG_READ_EVERY) => replica.rounds.end(round, false),
+                round = replica.rounds.begin(None) => replica.rounds.end(round, false),
             }
         }
     }
@@ -292,26 +332,20 @@ impl Applier {
     async fn read_log(&mut self, tail: &mut LogTail) -> Result<(), Cause> {
         let mut backoff = Backoff::new(UNSETTLED_PAUSE_MIN, UNSETTLED_PAUSE_MAX);
         loop {
-            let durable = self.writer.durable(&self.parts.node);
-            let groups = tail.read(durable).await.map_err(Cause::new)?;
+            let WriterReport { sequence, policy_hash } = self.writer.newest(&self.parts.node);
+            let groups = tail.read(sequence).await.map_err(Cause::new)?;
             let applied = self.target.apply_groups(&self.replica, groups).await;
             if applied.map_err(Cause::new)? {
                 self.reopen_catalog().await?;
             }
+            self.target.note_policies(&self.replica, policy_hash);
             if tail.is_settled() {
-                break;
+                return Ok(());
             }
+            // The record of the writer may contain a newer sequence number.
+            self.parts.node.suspect_writer();
             backoff.wait().await;
         }
-        if let Some(open) = &self.open
-            && self.target.unpublished().next().is_some()
-        {
-            let replicas = open.services.catalog().replicas();
-            let unpublished: Vec<_> = self.target.unpublished().collect();
-            let published = replicas.with_existing_files(unpublished).await;
-            self.target.mark_published(&self.replica, published);
-        }
-        Ok(())
     }
 
     /// Requests the replacement of the replica once it is old or has many changes in memory.
@@ -347,12 +381,11 @@ impl Applier {
 
     /// Ends the replica. Requests that wait or arrive later are forwarded. The store is closed after
     /// the requests in progress.
-    async fn end(self) {
-        self.replica.serve(None);
-        self.replica.rounds.close();
-        self.report().await;
-        let Self { open, target, session, .. } = self;
+    fn end(self) {
+        self.replica.end();
         tokio::spawn(async move {
+            self.report().await;
+            let Self { open, target, session, .. } = self;
             let _session = session;
             if let Some(open) = open {
                 open.close().await;

@@ -31,6 +31,7 @@ mod report;
 mod request;
 mod residual;
 mod sign;
+pub(crate) mod state;
 mod submitted;
 mod table;
 mod table_health;
@@ -49,25 +50,13 @@ pub use health::{
 pub use planned_manifest::PlannedManifest;
 pub use report::ScanReport;
 pub use request::ScanRequest;
+pub use state::PlanningState;
 
-use compute::Compute;
-use manifests::ManifestCache;
 use recently_planned::RecentlyPlanned;
-use submitted::SubmittedPlans;
-use token::LongRequests;
 
 use crate::core::Core;
 use crate::tabular::delegation::{DelegatedAccess, Delegations};
 use slateberg_telemetry::collection::Collection;
-
-/// Divisor of `catalog.manifest_cache_bytes`. The quotient is the memory for long requests.
-const REQUESTS_DIVISOR: u64 = 8;
-/// Minimum memory for long requests, in bytes. A filter of the maximum size must fit into it.
-const REQUESTS_BYTES_MIN: u64 = 2 << 20;
-
-/// Divisor of `catalog.plan_bytes_max`. The quotient is the memory for the results of submitted
-/// plans.
-const SUBMITTED_DIVISOR: u64 = 4;
 
 /// Scan planning. Cheap to clone.
 #[derive(Clone)]
@@ -77,11 +66,8 @@ pub struct Planning(Arc<PlanningParts>);
 pub struct PlanningParts {
     core: Arc<Core>,
     delegations: Delegations,
-    manifests: ManifestCache,
-    compute: Compute,
-    long_requests: LongRequests,
     recently_planned: RecentlyPlanned,
-    submitted: SubmittedPlans,
+    shared: PlanningState,
 }
 
 impl Deref for Planning {
@@ -117,31 +103,19 @@ pub enum PlanResult {
 }
 
 impl Planning {
-    pub(crate) fn new(core: &Arc<Core>, delegations: &Delegations) -> Self {
-        let settings = core.settings();
-        // Both share `catalog.manifest_cache_bytes`, so that they stay within the memory budget.
-        let total = settings.manifest_cache_bytes;
-        let requests_bytes = (total / REQUESTS_DIVISOR).max(REQUESTS_BYTES_MIN);
-        // Both share `catalog.plan_bytes_max`.
-        let plan_bytes_max = settings.plan_bytes_max;
-        let submitted_bytes = plan_bytes_max / SUBMITTED_DIVISOR;
-        let (plans_max, response_bytes) =
-            (settings.plans_parallel_max, plan_bytes_max - submitted_bytes);
+    pub(crate) fn new(core: &Arc<Core>, delegations: &Delegations, shared: PlanningState) -> Self {
         Self(Arc::new(PlanningParts {
             core: Arc::clone(core),
             delegations: delegations.clone(),
-            manifests: ManifestCache::new(total.saturating_sub(requests_bytes).max(1)),
-            compute: Compute::new(plans_max, response_bytes),
-            long_requests: LongRequests::new(requests_bytes),
             recently_planned: RecentlyPlanned::default(),
-            submitted: SubmittedPlans::new(plans_max, submitted_bytes),
+            shared,
         }))
     }
 
     /// Collects the metrics of the caches and of the responses.
     pub(crate) fn collect(&self, into: &mut Collection) {
-        self.manifests.collect(into);
-        self.compute.collect(into);
-        self.long_requests.collect(into);
+        self.shared.manifests.collect(into);
+        self.shared.compute.collect(into);
+        self.shared.long_requests.collect(into);
     }
 }

@@ -50,7 +50,7 @@ impl Planning {
         snapshot: &Snapshot,
     ) -> Result<Arc<PermittedFiles>> {
         let key = key_of(table, row_filter, snapshot)?;
-        self.manifests.permitted(key, self.find_permitted(table, row_filter, snapshot)).await
+        self.shared.manifests.permitted(key, self.find_permitted(table, row_filter, snapshot)).await
     }
 
     /// Whether the result of [`permitted_files`](Self::permitted_files) is cached.
@@ -60,7 +60,7 @@ impl Planning {
         row_filter: &RowFilter,
         snapshot: &Snapshot,
     ) -> Result<bool> {
-        Ok(self.manifests.has_permitted(&key_of(table, row_filter, snapshot)?))
+        Ok(self.shared.manifests.has_permitted(&key_of(table, row_filter, snapshot)?))
     }
 
     #[boxed]
@@ -89,7 +89,7 @@ impl Planning {
                 }
                 Ok::<_, Error>(found)
             };
-            found = self.compute.run(add).await??;
+            found = self.shared.compute.run(add).await??;
         }
         Ok(found)
     }

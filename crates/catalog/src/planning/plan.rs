@@ -10,7 +10,7 @@ use super::report::ScanReport;
 use super::request::{Scan, ScanRequest};
 use super::submitted::{EvaluatedPlan, PlanInputs};
 use super::table::PlannedTable;
-use super::token::{Token, TokenKind, Tokens};
+use super::token::{RequestBody, Token, TokenKind, Tokens};
 use super::{PlanResult, Planning, ScanPlan};
 use crate::error::MissingResource;
 use crate::usage::counters::Use;
@@ -31,10 +31,10 @@ impl Planning {
         wanted: Option<&[Delegation]>,
     ) -> Result<PlanResult> {
         let table = self.table(cx, ident).await?;
-        let slot = self.compute.admit(&cx.operation).await?;
+        let slot = self.shared.compute.admit(&cx.operation).await?;
         let scan = Scan::bind(table.readable(), request)?;
         self.core.count_use(table.record.id, Use::Scan, &cx.operation);
-        let tokens = self.tokens(&table, &scan);
+        let tokens = self.tokens(&table, &scan)?;
         let id = tokens.plan();
         if request.client_waits {
             let evaluated = self.evaluate_plan(table.clone(), (scan, tokens), slot).await?;
@@ -45,7 +45,7 @@ impl Planning {
         match timeout(self.core.settings().plan_wait(), &mut plan).await {
             Ok(plan) => self.completed((cx, ident), &table, (id, plan?), wanted).await,
             Err(_) => {
-                self.submitted.submit(key, inputs, plan);
+                self.shared.submitted.submit(key, inputs, plan);
                 Ok(PlanResult::Submitted(id))
             }
         }
@@ -64,25 +64,25 @@ impl Planning {
         let table = self.table(cx, ident).await?;
         let missing = || no_such_plan(plan_id);
         let (token, nonce) = self.plan_token(&table, plan_id)?;
-        if self.long_requests.is_cancelled(nonce) {
+        if self.shared.long_requests.is_cancelled(nonce) {
             return Ok(PlanResult::Cancelled);
         }
-        let request = self.long_requests.request(&token).ok_or_else(missing)?;
+        let request = self.request_of(&token)?.ok_or_else(missing)?;
         let scan = Scan::of_token(table.readable(), &token, request).ok_or_else(missing)?;
         let tokens = Tokens::of_plan(table.record.id, token, nonce);
         let (key, inputs) = (tokens.key(), inputs(&table, &scan));
-        let pending = match self.submitted.find(key, &inputs) {
+        let pending = match self.shared.submitted.find(key, &inputs) {
             Some(pending) => pending,
             None => {
-                let slot = self.compute.admit(&cx.operation).await?;
+                let slot = self.shared.compute.admit(&cx.operation).await?;
                 let plan = self.evaluate_plan(table.clone(), (scan, tokens), slot);
-                self.submitted.submit(key, inputs, Box::pin(plan))
+                self.shared.submitted.submit(key, inputs, Box::pin(plan))
             }
         };
         let id = plan_id.to_owned();
         match pending.result(self.core.settings().plan_wait()).await {
             Some(plan) => self.completed((cx, ident), &table, (id, plan?), wanted).await,
-            None if self.long_requests.is_cancelled(nonce) => Ok(PlanResult::Cancelled),
+            None if self.shared.long_requests.is_cancelled(nonce) => Ok(PlanResult::Cancelled),
             None => Ok(PlanResult::Submitted(id)),
         }
     }
@@ -97,8 +97,8 @@ impl Planning {
     ) -> Result<()> {
         let table = self.table(cx, ident).await?;
         let (_, nonce) = self.plan_token(&table, plan_id)?;
-        self.long_requests.cancel(nonce);
-        self.submitted.cancel((table.record.id, nonce));
+        self.shared.long_requests.cancel(nonce);
+        self.shared.submitted.cancel((table.record.id, nonce));
         Ok(())
     }
 
@@ -114,8 +114,8 @@ impl Planning {
         let missing = || Error::NotFound(MissingResource::PlanTask(plan_task.to_owned()));
         let token = Token::parse(plan_task, table.record.id).ok_or_else(missing)?;
         let TokenKind::Task(range) = token.kind else { return Err(missing()) };
-        let _slot = self.compute.admit(&cx.operation).await?;
-        let request = self.long_requests.request(&token).ok_or_else(missing)?;
+        let _slot = self.shared.compute.admit(&cx.operation).await?;
+        let request = self.request_of(&token)?.ok_or_else(missing)?;
         let scan = Scan::of_token(table.readable(), &token, request).ok_or_else(missing)?;
         let prepared = self.prepare(table, scan).await?;
         let mut files = prepared.no_files();
@@ -134,7 +134,7 @@ impl Planning {
     ) -> Result<ScanReport> {
         let (cx, ident) = self.table_named(operation, resource)?;
         let table = self.table_with_all_files(&cx, &ident).await?;
-        let _slot = self.compute.admit(operation).await?;
+        let _slot = self.shared.compute.admit(operation).await?;
         let scan = Scan::bind(table.readable(), request)?;
         let prepared = self.prepare(table, scan).await?;
         let mut report = prepared.candidates.report();
@@ -163,7 +163,7 @@ impl Planning {
         render: impl FnOnce(&PlannedFiles) -> Vec<u8> + Send + 'static,
     ) -> Result<Bytes> {
         let bytes_expected = files.response_bytes();
-        self.compute.render(bytes_expected, move || render(&files)).await
+        self.shared.compute.render(bytes_expected, move || render(&files)).await
     }
 
     fn plan_token(&self, table: &PlannedTable, plan_id: &str) -> Result<(Token, u64)> {
@@ -175,11 +175,23 @@ impl Planning {
         }
     }
 
-    /// Returns new tokens for a scan that is bound to its table.
-    fn tokens(&self, table: &PlannedTable, scan: &Scan) -> Tokens {
-        let id = self.core.ids().random();
+    /// Returns new tokens for a scan that is bound to its table. The members of a cluster look for
+    /// long requests at the writer, so a replica stores none.
+    fn tokens(&self, table: &PlannedTable, scan: &Scan) -> Result<Tokens> {
+        let (id, may_store) = (self.core.ids().random(), !self.core.store().is_replica());
         let bound_to = (scan.selection, scan.schema.schema_id());
-        self.long_requests.tokens((table.record.id, id), bound_to, &scan.body)
+        let key = (table.record.id, id);
+        let tokens = self.shared.long_requests.tokens(key, bound_to, &scan.body, may_store);
+        tokens.ok_or_else(at_the_writer)
+    }
+
+    /// Returns the request of a token. `None` if it was stored and is no longer there.
+    fn request_of(&self, token: &Token) -> Result<Option<RequestBody>> {
+        let request = self.shared.long_requests.request(token);
+        if request.is_none() && self.core.store().is_replica() {
+            return Err(at_the_writer());
+        }
+        Ok(request)
     }
 
     /// Plans a scan that is bound to its table.
@@ -224,6 +236,11 @@ fn inputs(table: &PlannedTable, scan: &Scan) -> PlanInputs {
         rows: table.rows.clone(),
         own_locations: table.own_locations.clone(),
     }
+}
+
+/// A replica cannot execute the request.
+fn at_the_writer() -> Error {
+    Error::unavailable("The writer of the cluster has to plan this scan", "the request is long")
 }
 
 fn no_such_plan(plan_id: &str) -> Error {

@@ -71,7 +71,7 @@ impl Planning {
             evaluation.add_all(manifests)?;
             Ok::<_, Error>(evaluation.files)
         };
-        *files = self.compute.run(evaluate).await??;
+        *files = self.shared.compute.run(evaluate).await??;
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl Planning {
             rest.sort_unstable();
             Ok::<_, Error>((evaluation.files, rest))
         };
-        self.compute.run(evaluate).await?
+        self.shared.compute.run(evaluate).await?
     }
 
     /// Returns the data manifests of a range, each with its spec and the positions of the range's
@@ -152,7 +152,7 @@ impl Planning {
         let Prepared { table, scan, candidates, needed, .. } = prepared;
         let mut all = Vec::new();
         for entry in candidates.of_range(range) {
-            let cached = self.manifests.cached(table.record.warehouse, entry, needed);
+            let cached = self.shared.manifests.cached(table.record.warehouse, entry, needed);
             let Some(manifest) = cached else { return Ok(None) };
             all.push(manifest_range(scan, range, (manifest, entry))?);
         }

@@ -99,10 +99,11 @@ impl Planning {
         let read = async {
             let content = self.core.objects().read(warehouse, location).await;
             let (content, name) = (content.map_err(unreadable)?, location.to_owned());
-            let parsed = self.compute.run(move || ManifestList::parse(&name, &content)).await?;
+            let parsed =
+                self.shared.compute.run(move || ManifestList::parse(&name, &content)).await?;
             parsed.map_err(unreadable)
         };
-        self.manifests.list(warehouse, location, read).await
+        self.shared.manifests.list(warehouse, location, read).await
     }
 
     /// Returns the delete files of a scan. The index contains the delete files of all partitions,
@@ -125,9 +126,9 @@ impl Planning {
                 manifests.push((manifest, Arc::clone(&scan.spec(entry.spec_id)?.spec)));
             }
             let schema = Arc::clone(&scan.schema);
-            self.compute.run(move || DeleteFiles::build(manifests, &schema)).await?
+            self.shared.compute.run(move || DeleteFiles::build(manifests, &schema)).await?
         };
-        self.manifests.deletes(key, build).await
+        self.shared.manifests.deletes(key, build).await
     }
 
     /// Returns manifests with the statistics of these columns, in order.
@@ -162,7 +163,7 @@ impl Planning {
                 decoded => decoded,
             }
         };
-        self.manifests.manifest((warehouse, manifest), needed, read).await
+        self.shared.manifests.manifest((warehouse, manifest), needed, read).await
     }
 
     /// Decodes a manifest in at most this much memory.
@@ -181,7 +182,7 @@ impl Planning {
             drop(room);
             decoded
         };
-        self.compute.run(decode).await?.map_err(unreadable)
+        self.shared.compute.run(decode).await?.map_err(unreadable)
     }
 }
 

@@ -63,7 +63,7 @@ impl Planning {
         for snapshot in newest_snapshots(&table.metadata) {
             // Most requests need no slot, because the files of the snapshot are cached.
             if slot.is_none() && !self.has_permitted(&table, row_filter, snapshot)? {
-                slot = Some(self.compute.admit(&cx.operation).await?);
+                slot = Some(self.shared.compute.admit(&cx.operation).await?);
             }
             if self.permitted_files(&table, row_filter, snapshot).await?.contains(object) {
                 return Ok(true);

@@ -31,7 +31,7 @@ impl Planning {
     pub async fn table_health(&self, operation: &Operation, resource: &str) -> Result<TableHealth> {
         let (cx, ident) = self.table_named(operation, resource)?;
         let table = self.table_with_all_files(&cx, &ident).await?;
-        let _slot = self.compute.admit(operation).await?;
+        let _slot = self.shared.compute.admit(operation).await?;
         let manifests = self.current_manifests(&table).await?;
         let (files, is_complete) = self.count_files(&table, &manifests).await?;
         let of_manifests = manifest_counts(&table.metadata, &manifests);
@@ -57,7 +57,7 @@ impl Planning {
             health.advice = advice_for(&health, &names);
             health
         };
-        self.compute.run(finish).await
+        self.shared.compute.run(finish).await
     }
 
     /// Returns the manifests of the current snapshot.
@@ -98,7 +98,7 @@ impl Planning {
                 }
                 counts
             };
-            counts = self.compute.run(count).await?;
+            counts = self.shared.compute.run(count).await?;
         }
         Ok((counts, true))
     }

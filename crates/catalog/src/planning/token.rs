@@ -119,17 +119,21 @@ impl LongRequests {
         self.cancelled.get(&nonce).is_some()
     }
 
-    /// Returns the tokens of a plan with this id. Stores the request if it is long.
+    /// Returns the tokens of a plan with this id. Stores the request if it is long. `None` if the
+    /// request is long and may not be stored.
     pub(super) fn tokens(
         &self,
         (table, id): (Uuid, Uuid),
         (selection, schema_id): (Selection, i32),
         body: &RequestBody,
-    ) -> Tokens {
+        may_store: bool,
+    ) -> Option<Tokens> {
         let mut inline = Vec::new();
         body.write(&mut inline);
         let body = if inline.len() <= INLINE_BYTES_MAX {
             TokenBody::Inline(body.clone())
+        } else if !may_store {
+            return None;
         } else {
             let bytes = inline.len() + size_of::<RequestBody>();
             self.stored.insert(id, Arc::new(body.clone()), bytes);
@@ -137,7 +141,7 @@ impl LongRequests {
         };
         let (nonce, _) = id.as_u64_pair();
         let token = Token { kind: TokenKind::Plan(nonce), selection, schema_id, body };
-        Tokens { table, nonce, token }
+        Some(Tokens { table, nonce, token })
     }
 }
 

@@ -38,7 +38,7 @@ impl Planning {
         let (candidates, warehouse) =
             (self.candidates(&table, &scan).await?, table.record.warehouse);
         let mut new = candidates.data.clone();
-        new.retain(|manifest| !self.manifests.has(warehouse, manifest, &followed.needed));
+        new.retain(|manifest| !self.shared.manifests.has(warehouse, manifest, &followed.needed));
         new.truncate(MANIFESTS_MAX);
         self.read_all(warehouse, new, &followed.needed).await?;
         self.deletes(&table, &scan, &candidates).await?;

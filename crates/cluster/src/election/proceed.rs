@@ -194,6 +194,7 @@ impl Election {
             state,
             epoch,
             sequence: 0,
+            policy_hash: String::new(),
             lease_ms: self.config.lease_ms,
             holder: self.config.member.clone(),
             peer: self.config.peer.clone(),

@@ -78,6 +78,7 @@ fn foreign(state: WriterState, renewal: u64) -> WriterRecord {
         state,
         epoch: 5,
         sequence: 0,
+        policy_hash: String::new(),
         lease_ms: LEASE,
         holder: member,
         peer,
