@@ -45,12 +45,18 @@ impl Consistency {
             let milliseconds_max = STALENESS_MAX.as_millis();
             format!("'{LINEARIZABLE}' or '{BOUNDED}N', where N is at most {milliseconds_max}")
         };
-        let staleness_max = parsed(headers, &CONSISTENCY, parse, expected)?.flatten();
+        let Some(Some(staleness_max)) = parsed(headers, &CONSISTENCY, parse, expected)? else {
+            return Ok(Self::Linearizable);
+        };
         let number = |text: &str| text.parse().ok();
         let expected = || format!("the value of {SEQUENCE} in an earlier response");
         let at_least = parsed(headers, &AT_LEAST, number, expected)?.unwrap_or(0);
-        Ok(staleness_max
-            .map_or(Self::Linearizable, |staleness_max| Self::Bounded { staleness_max, at_least }))
+        Ok(Self::Bounded { staleness_max, at_least })
+    }
+
+    /// Whether a request may ask for a bounded read.
+    pub(super) fn is_stated(headers: &HeaderMap) -> bool {
+        headers.contains_key(CONSISTENCY)
     }
 
     /// Returns what a read on a state with this sequence number requires.
@@ -120,7 +126,7 @@ mod tests {
         {
             assert_eq!(of(&[(&CONSISTENCY, invalid)]), None, "{invalid}");
         }
-        assert_eq!(of(&[(&AT_LEAST, "-1")]), None);
+        assert_eq!(of(&[(&CONSISTENCY, text), (&AT_LEAST, "-1")]), None);
     }
 
     #[test]

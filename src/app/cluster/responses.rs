@@ -45,11 +45,14 @@ pub(super) async fn respond_as_writer(
     if !is_valid || !node.is_current(services) {
         return LocalResponse::NotBegun(request);
     }
-    let is_linearizable =
-        Consistency::of(request.headers()).is_ok_and(|it| it == Consistency::Linearizable);
-    let needs_sequence = !request.method().is_safe() || !is_linearizable;
+    let is_mutation = !request.method().is_safe();
+    let may_be_bounded = Consistency::is_stated(request.headers());
     let mut response = services.port(port).respond(request).await;
-    if needs_sequence && let Some(sequence) = services.catalog().replicas().sequence() {
+    let replicas = services.catalog().replicas();
+    if is_mutation {
+        // An acknowledged change is durable.
+        state_sequence(&mut response, replicas.durable_sequence());
+    } else if may_be_bounded && let Some(sequence) = replicas.sequence() {
         state_sequence(&mut response, sequence);
     }
     let is_failure = matches!(
