@@ -79,11 +79,10 @@ impl Metadata {
         let is_readable = |Snapshot { manifest_list, key_id }: &Snapshot| {
             key_id.is_none() && manifest_list.as_deref().is_some_and(is_own)
         };
-        // The snapshots of a table that was moved may still have manifests at its earlier location.
-        let was_moved = || !self.metadata_log.iter().all(|logged| is_own(&logged.metadata_file));
         self.format_version <= FORMAT_VERSION_ADOPTED
             && self.snapshots.iter().all(is_readable)
-            && !was_moved()
+            // The snapshots of a moved table may still have manifests at its earlier location.
+            && self.metadata_log.iter().all(|logged| is_own(&logged.metadata_file))
     }
 }
 

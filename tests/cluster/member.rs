@@ -171,6 +171,15 @@ impl TestMember {
         self.request(Method::POST, "/v1/namespaces", Some(&body)).await.0
     }
 
+    /// Creates a warehouse at run time.
+    pub async fn create_warehouse(&self, name: &str) {
+        let location = format!("memory:///lake/{name}");
+        let body = json!({ "name": name, "storage": { "location": location } });
+        let (status, created) =
+            self.request(Method::POST, "/management/v1/warehouses", Some(&body)).await;
+        assert!(status == 200 || status == 201, "{created}");
+    }
+
     /// Sets a property of a namespace, and returns the status.
     pub async fn set_property(&self, namespace: &str, key: &str, value: &str) -> u16 {
         let path = format!("/v1/namespaces/{namespace}/properties");

@@ -163,11 +163,7 @@ async fn warehouse_that_is_created_at_run_time_is_served_by_replicas_at_once() {
     let (writer, standby) = writer_and_replica().await;
     for number in 0..5 {
         let name = format!("w{number}");
-        let location = format!("memory:///lake/{name}");
-        let body = json!({ "name": name, "storage": { "location": location } });
-        let (status, created) =
-            writer.request(Method::POST, "/management/v1/warehouses", Some(&body)).await;
-        assert!(status == 200 || status == 201, "{created}");
+        writer.create_warehouse(&name).await;
         let path = format!("/v1/config?warehouse={name}");
         let (status, config) = standby.request(Method::GET, &path, None).await;
         assert_eq!(status, 200, "{config}");

@@ -97,10 +97,7 @@ async fn standby_that_cannot_reach_the_writer_sees_all_acknowledged_changes() {
     }
     assert!(standby.metric(LOG_READS).await > 0);
     let name = "created-during-the-cut";
-    let body = json!({ "name": name, "storage": { "location": "memory:///lake/cut" } });
-    let (status, created) =
-        writer.request(Method::POST, "/management/v1/warehouses", Some(&body)).await;
-    assert!(status == 200 || status == 201, "{created}");
+    writer.create_warehouse(name).await;
     let path = format!("/v1/config?warehouse={name}");
     let (status, config) = standby.request(Method::GET, &path, None).await;
     assert_eq!(status, 200, "{config}");

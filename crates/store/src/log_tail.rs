@@ -20,7 +20,7 @@ use slatedb::object_store::{Error as ObjectError, ObjectStore, ObjectStoreExt};
 use slatedb::{RowEntry, ValueDeletable, WalReader};
 
 use super::error::Error;
-use super::overlay::{Moment, first_log_file, last_log_file, log_file};
+use super::overlay::{Moment, end_of_log, log_file, log_files_after};
 use super::replication::{Row, RowGroup};
 use slateberg_base::uptime::uptime;
 
@@ -74,18 +74,15 @@ impl LogTail {
     pub async fn read(&mut self, reported: u64) -> Result<Vec<RowGroup>, Error> {
         self.settled = self.settled.max(reported);
         let began = uptime();
-        if self.has_next().await? {
-            let end = last_log_file(&*self.bucket, &self.store, self.next).await;
-            let files = self.next..=end.map_err(Error::unavailable)?;
-            let files = stream::iter(files).map(|file| groups(&self.reader, file));
-            let mut files = files.buffered(FILES_PARALLEL);
-            while let Some(groups) = files.try_next().await? {
-                self.next += 1;
-                if let Some(newest) = groups.last() {
-                    self.settled = self.settled.max(self.last);
-                    self.last = newest.sequence;
-                    self.waiting.extend(groups);
-                }
+        let files = self.next..=self.end().await?;
+        let files = stream::iter(files).map(|file| groups(&self.reader, file));
+        let mut files = files.buffered(FILES_PARALLEL);
+        while let Some(groups) = files.try_next().await? {
+            self.next += 1;
+            if let Some(newest) = groups.last() {
+                self.settled = self.settled.max(self.last);
+                self.last = newest.sequence;
+                self.waiting.extend(groups);
             }
         }
         self.read_at = began;
@@ -98,18 +95,24 @@ impl LogTail {
         self.last <= self.settled
     }
 
-    /// Whether the next file exists. It may have been written and deleted since the last call. SlateDB
-    /// keeps the last file before those that a start reads, so a listing then shows a gap.
-    async fn has_next(&self) -> Result<bool, Error> {
-        if uptime().saturating_sub(self.read_at) > self.kept_min {
-            let first = first_log_file(&*self.bucket, &self.store, self.next).await;
-            return match first.map_err(Error::unavailable)? {
-                Some(first) if first > self.next => {
-                    Err(Error::unavailable("the log was not read for too long"))
-                }
-                first => Ok(first.is_some()),
-            };
+    /// Returns the number of the last file that exists now. The next file may have been written and
+    /// deleted since the last call. SlateDB keeps the last file before those that a start reads, so a
+    /// listing then shows a gap.
+    async fn end(&self) -> Result<u64, Error> {
+        let read = self.next - 1;
+        let may_be_deleted = uptime().saturating_sub(self.read_at) > self.kept_min;
+        if !may_be_deleted && !self.has_next().await? {
+            return Ok(read);
         }
+        let files = log_files_after(&*self.bucket, &self.store, read).await;
+        let files = files.map_err(Error::unavailable)?;
+        if files.first().is_some_and(|first| *first > self.next) {
+            return Err(Error::unavailable("the log was not read for too long"));
+        }
+        Ok(end_of_log(&files, read))
+    }
+
+    async fn has_next(&self) -> Result<bool, Error> {
         match self.bucket.head(&log_file(&self.store, self.next)).await {
             Ok(_) => Ok(true),
             Err(ObjectError::NotFound { .. }) => Ok(false),

@@ -54,27 +54,14 @@ pub(super) fn log_file(store: &Path, number: u64) -> Path {
     store.clone().join(LOG).join(format!("{number:020}.sst"))
 }
 
-/// Returns the first of the log files from `first`.
-pub(super) async fn first_log_file(
+/// Returns the numbers of the log files after this one, in order.
+pub(super) async fn log_files_after(
     bucket: &dyn ObjectStore,
     store: &Path,
-    first: u64,
-) -> Result<Option<u64>> {
+    file: u64,
+) -> Result<Vec<u64>> {
     let directory = store.clone().join(LOG);
-    let before = log_file(store, first.saturating_sub(1));
-    let numbers = numbers(bucket.list_with_offset(Some(&directory), &before)).await?;
-    Ok(numbers.first().copied())
-}
-
-/// Returns the last of the consecutive log files from `first`, which exists.
-pub(super) async fn last_log_file(
-    bucket: &dyn ObjectStore,
-    store: &Path,
-    first: u64,
-) -> Result<u64> {
-    let directory = store.clone().join(LOG);
-    let listed = bucket.list_with_offset(Some(&directory), &log_file(store, first));
-    Ok(end_of_log(&numbers(listed).await?, first))
+    numbers(bucket.list_with_offset(Some(&directory), &log_file(store, file))).await
 }
 
 /// Returns the numbers of the listed files, in order.
@@ -156,7 +143,7 @@ fn number(location: &Path) -> Option<u64> {
 /// Returns the last of the consecutive files of the log. A listing of many objects consists of
 /// several responses, so it can contain a file but lack the one before it. Garbage collection
 /// deletes files that are not replayed, in any order.
-fn end_of_log(numbers: &[u64], replay_after: u64) -> u64 {
+pub(super) fn end_of_log(numbers: &[u64], replay_after: u64) -> u64 {
     let replayed = numbers.iter().filter(|number| **number > replay_after);
     let run = (replay_after + 1..).zip(replayed).take_while(|(next, number)| next == *number);
     run.last().map_or(replay_after, |(next, _)| next)

@@ -125,7 +125,7 @@ impl Replica {
         if self.has_other_policies() {
             return LocalResponse::NotBegun(request);
         }
-        let required = consistency.at(self.applied());
+        let required = consistency.at(self.visible_sequence());
         let (mut age, mut is_stale) = (self.rounds.wait(required).await, false);
         if age.is_none() && self.bucket.outage().is_some() {
             // The state cannot be confirmed, and the operator prefers old state to no response.
@@ -157,7 +157,7 @@ impl Replica {
     }
 
     /// Returns a sequence number up to which readers see all transactions.
-    fn applied(&self) -> u64 {
+    fn visible_sequence(&self) -> u64 {
         let services = self.services.load();
         services.as_ref().map_or(0, |services| services.catalog().replicas().durable_sequence())
     }
