@@ -15,9 +15,11 @@ use super::output::{GLOBAL, OUTPUT_HELP, Output, json_text, print, print_json, t
 use slateberg_cluster::{WriterRecord, WriterState};
 use slateberg_config::Settings;
 use slateberg_management::cluster::{ClusterStatus, TransferStarted, TransferWriterRequest};
-use slateberg_runtime::cluster::{MemberRecord, Members, WriterRegister};
+use slateberg_runtime::cluster::{MemberRecord, Members, RecordSigner, WriterRegister};
 use slateberg_runtime::dependencies::Dependencies;
-use slateberg_runtime::state;
+use slateberg_runtime::error::BuildError;
+use slateberg_runtime::state::State;
+use slateberg_store::encryption::IfMissing;
 
 /// Timeout of a request to the bucket.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
@@ -114,19 +116,21 @@ fn transferred(
 
 impl Status {
     async fn run(&self, settings: &Settings) -> Result<ExitCode, Failure> {
-        let stores = state::stores(settings, &Dependencies::default())?;
-        let Some((url, opened)) = stores.first() else {
-            return Err(Failure::new(Exit::Settings, "there is no state"));
-        };
-        if opened.directory.is_some() {
-            let message =
-                format!("{url} is a local directory: a cluster requires a state in a bucket");
+        let mut state = State::offline(settings, &Dependencies::default()).await?;
+        if state.opened().directory.is_some() {
+            let message = format!(
+                "{} is a local directory: a cluster requires a state in a bucket",
+                state.url
+            );
             return Err(Failure::new(Exit::Settings, message));
         }
+        let keys = state.unlock(IfMissing::Reject).await?;
+        let signer = RecordSigner::new(keys.as_ref()).map_err(BuildError::Encryption)?;
+        let (url, opened) = (&state.url, state.opened());
         let unreachable = |error: &dyn std::fmt::Display| Failure::new(Exit::Unreachable, error);
-        let register = WriterRegister::open(opened, REQUEST_MAX);
+        let register = WriterRegister::open(opened, &signer, REQUEST_MAX);
         let writer = register.read().await.map_err(|error| unreachable(&error))?;
-        let members = Members::open(opened, REQUEST_MAX).list().await;
+        let members = Members::open(opened, &signer, REQUEST_MAX).list().await;
         let members = members.map_err(|error| unreachable(&error))?;
         let writer = writer.map(|(record, _)| record);
         match self.output {

@@ -9,6 +9,7 @@ mod support;
 mod member;
 mod relay;
 
+mod encrypted;
 mod failures;
 mod forwarding;
 mod identities;

@@ -206,6 +206,12 @@ impl TestMember {
         stopped.expect("it stops in time").expect("no panic").expect("no error");
     }
 
+    /// Waits until the start of the member has failed, and returns the error.
+    pub async fn rejection(mut self) -> ClusterError {
+        let ended = tokio::time::timeout(TIMEOUT, &mut self.running).await;
+        ended.expect("it ends in time").expect("no panic").expect_err("it does not start")
+    }
+
     /// Separates the member from the bucket: all its requests hang.
     pub fn isolate(&self) {
         self.faults.kill();

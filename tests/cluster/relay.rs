@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use slateberg_config::Settings;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -37,6 +38,16 @@ impl Relay {
             }
         });
         Self { address, state, accepting }
+    }
+
+    /// Starts a relay through which other members reach a member with these settings.
+    pub async fn in_front_of(settings: &mut Settings) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let listen = free.local_addr().expect("it is bound");
+        let relay = Self::start(listen).await;
+        settings.cluster.listen = listen;
+        settings.cluster.advertise = relay.address.to_string();
+        relay
     }
 
     /// Closes all connections, and accepts no further ones.

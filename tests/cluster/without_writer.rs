@@ -1,12 +1,10 @@
 //! Standbys execute reads although the writer has crashed or does not reach them.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use slateberg_config::cluster::WithoutBucket;
-use tokio::net::TcpListener;
 
 use crate::member::{LEASE, TestMember, member_settings, settings_with_long_lease, within};
 use crate::relay::Relay;
@@ -24,11 +22,8 @@ const TABLE: &str = "/v1/namespaces/ns/tables/t";
 /// because the lease of the writer is long.
 async fn writer_behind_a_relay() -> (TestMember, Relay, TestMember) {
     let bucket = bucket();
-    let listen = free_address().await;
-    let relay = Relay::start(listen).await;
     let mut settings = settings_with_long_lease("a");
-    settings.cluster.listen = listen;
-    settings.cluster.advertise = relay.address.to_string();
+    let relay = Relay::in_front_of(&mut settings).await;
     let writer = TestMember::start_with(&bucket, settings).await;
     writer.wait_for_role("writer").await;
     let standby = TestMember::start(&bucket, "b").await;
@@ -39,11 +34,6 @@ async fn writer_behind_a_relay() -> (TestMember, Relay, TestMember) {
         writer.request(Method::POST, "/v1/namespaces/ns/tables", Some(&body)).await;
     assert_eq!(status, 200, "{body}");
     (writer, relay, standby)
-}
-
-async fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    listener.local_addr().expect("it is bound")
 }
 
 async fn set_table_property(member: &TestMember, value: &str) -> (u16, Value) {

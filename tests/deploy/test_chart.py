@@ -458,8 +458,6 @@ def test_the_first_key_comes_out_of_a_secret():
         ("persistence.enabled=true,cluster.enabled=true", "cluster.enabled: a cluster requires a state in a bucket"),
         ("config.state.url=file:///srv/state,replicas=2", "but config.state.url is file:///srv/state"),
         ("config.state.url=memory://state,cluster.enabled=true", "but config.state.url is memory://state"),
-        ("config.state.url=s3://b/p,replicas=2,config.encryption.kms=aws", "does not support an encrypted state"),
-        ("config.state.url=s3://b/p,cluster.enabled=true,config.encryption.kms=local", "an encrypted state"),
         ("config.state.url=s3://b/p,replicas=2,containerPort=9182", "connect to each other on port 9182"),
         ("config.state.url=s3://b/p,replicas=2,config.cluster.enabled=true", "enabled"),
         ("config.state.url=s3://b/p,replicas=2,config.cluster.advertise=a:1", "advertise"),

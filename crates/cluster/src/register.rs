@@ -140,9 +140,7 @@ impl WriterRecord {
     /// Parses the content of the register. Errors with [`RecordError::NewerFormat`] if the record
     /// has a format that this version does not know.
     pub fn from_json(bytes: &[u8]) -> Result<Self, RecordError> {
-        if bytes.len() > MAX_BYTES {
-            return Err(RecordError::TooLarge { bytes: bytes.len() });
-        }
+        check_size(bytes)?;
         let envelope: Envelope = serde_json::from_slice(bytes).map_err(RecordError::Malformed)?;
         match envelope.format {
             0 => Err(RecordError::InvalidFormat),
@@ -154,14 +152,20 @@ impl WriterRecord {
     /// Returns the content of the register as JSON.
     pub fn to_json(&self) -> Result<Vec<u8>, RecordError> {
         let bytes = serde_json::to_vec_pretty(self).map_err(RecordError::Malformed)?;
-        if bytes.len() > MAX_BYTES {
-            return Err(RecordError::TooLarge { bytes: bytes.len() });
-        }
+        check_size(&bytes)?;
         Ok(bytes)
     }
 
     /// Whether two records are the content of the same put.
     pub fn is_same_put(&self, other: &Self) -> bool {
         (self.term, self.renewal, self.nonce) == (other.term, other.renewal, other.nonce)
+    }
+}
+
+/// Errors if the content of the register is larger than [`MAX_BYTES`].
+pub fn check_size(content: &[u8]) -> Result<(), RecordError> {
+    match content.len() {
+        bytes if bytes > MAX_BYTES => Err(RecordError::TooLarge { bytes }),
+        _ => Ok(()),
     }
 }

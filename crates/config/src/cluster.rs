@@ -113,17 +113,11 @@ impl ClusterSettings {
 }
 
 /// Returns the contradictions between these settings and a state at this URL.
-pub(crate) fn problems(
-    cluster: &ClusterSettings,
-    state_url: &str,
-    is_encrypted: bool,
-) -> Vec<InvalidSetting> {
+pub(crate) fn problems(cluster: &ClusterSettings, state_url: &str) -> Vec<InvalidSetting> {
     if !cluster.enabled {
         return Vec::new();
     }
-    let bucket = bucket_problem(state_url);
-    let encryption = is_encrypted.then(encryption_problem);
-    [bucket, encryption, lease_problem(cluster, state_url)].into_iter().flatten().collect()
+    [bucket_problem(state_url), lease_problem(cluster, state_url)].into_iter().flatten().collect()
 }
 
 fn bucket_problem(state_url: &str) -> Option<InvalidSetting> {
@@ -132,13 +126,6 @@ fn bucket_problem(state_url: &str) -> Option<InvalidSetting> {
         InvalidSetting::new("cluster.enabled", message)
             .with_help("set state.url to a bucket, such as \"s3://bucket/slateberg\"")
     })
-}
-
-fn encryption_problem() -> InvalidSetting {
-    let message = "is not supported for an encrypted state: members identify each other by \
-                   unencrypted objects in the bucket of the state";
-    InvalidSetting::new("cluster.enabled", message)
-        .with_help("remove encryption.kms, or run a single server")
 }
 
 fn lease_problem(cluster: &ClusterSettings, state_url: &str) -> Option<InvalidSetting> {
@@ -164,7 +151,7 @@ mod tests {
     fn found(state_url: &str, change: impl FnOnce(&mut ClusterSettings)) -> Vec<String> {
         let mut settings = ClusterSettings { enabled: true, ..ClusterSettings::default() };
         change(&mut settings);
-        let problems = problems(&settings, state_url, false);
+        let problems = problems(&settings, state_url);
         problems.into_iter().map(|problem| problem.key).collect()
     }
 
@@ -179,13 +166,6 @@ mod tests {
             assert_eq!(found(url, |_| {}), ["cluster.enabled"]);
             assert_eq!(found(url, |settings| settings.enabled = false), Vec::<String>::new());
         }
-    }
-
-    #[test]
-    fn cluster_on_an_encrypted_state_is_rejected() {
-        let settings = ClusterSettings { enabled: true, ..ClusterSettings::default() };
-        let problems = problems(&settings, BUCKET, true);
-        assert_eq!(problems.len(), 1);
     }
 
     #[test]

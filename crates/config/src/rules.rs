@@ -10,7 +10,6 @@ use slateberg_base::setting::InvalidSetting;
 use slateberg_base::similar::nearest;
 use slateberg_catalog::check_maintenance_properties;
 use slateberg_catalog::webhooks::target::TargetRules;
-use slateberg_kms::settings::KmsKind;
 use slateberg_model::separator;
 use slateberg_telemetry::logs;
 use slateberg_telemetry::settings::AuditTo;
@@ -47,8 +46,7 @@ impl Settings {
         ];
         let mut found: Vec<_> = single.into_iter().flatten().collect();
         found.extend(self.server.problems());
-        let is_encrypted = self.encryption.kms != KmsKind::None;
-        found.extend(cluster::problems(&self.cluster, &self.state.url, is_encrypted));
+        found.extend(cluster::problems(&self.cluster, &self.state.url));
         found.extend(issuer_rules::problems(&self.authn.issuers));
         found.extend(self.separator_problems());
         found.extend(self.warehouse_maintenance_problems());

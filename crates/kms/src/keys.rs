@@ -27,6 +27,7 @@ use uuid::Uuid;
 
 use super::data_key::DataKey;
 use super::error::Error;
+use super::mac_key::MacKey;
 use slateberg_base::secret::random_bytes;
 
 /// The format version of sealed data.
@@ -160,6 +161,14 @@ impl Keys {
     /// Returns a data key by its number.
     pub(super) fn data_key(&self, number: u32) -> Option<DataKey> {
         self.read().data_keys.get(&number).cloned()
+    }
+
+    /// Derives a key for message authentication codes with this purpose from the oldest data key. A
+    /// ring keeps all data keys, so the result stays the same when the data key is rotated.
+    pub fn mac_key(&self, purpose: &[u8]) -> Result<MacKey, Error> {
+        let state = self.read();
+        let (_, oldest) = state.data_keys.first_key_value().ok_or(Error::UnknownDataKey(1))?;
+        MacKey::derive(&extract(oldest, self.catalog.as_bytes()), purpose)
     }
 
     /// Adds the keys of another ring of this catalog. From now on, the active key of that ring

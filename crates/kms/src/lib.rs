@@ -22,6 +22,7 @@ pub mod data_key;
 mod error;
 pub mod keys;
 pub mod local;
+pub mod mac_key;
 pub mod measured;
 pub mod ring;
 pub mod sealed_objects;

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::try_join_all;
@@ -17,6 +16,7 @@ use uuid::Uuid;
 use super::data_key::DataKey;
 use super::error::Error;
 use super::keys::{Keys, extract};
+use super::mac_key::MacKey;
 use super::{Binding, Kms, WrappedBytes};
 use slateberg_base::error_chain::Cause;
 
@@ -181,29 +181,28 @@ impl Ring {
                 self.catalog
             ))));
         }
-        let unwrapping = self.data_keys.iter().map(|wrapped| async {
-            match known.and_then(|known| known.data_key(wrapped.number)) {
-                Some(data_key) => Ok((wrapped.number, data_key)),
-                None => wrapped.unwrap(kms, self.catalog).await,
-            }
-        });
-        let data_keys: BTreeMap<_, _> = try_join_all(unwrapping).await?.into_iter().collect();
+        let data_keys = unwrap_all(&self.data_keys, self.catalog, kms, known).await?;
         let keys = Keys::new(self.catalog, data_keys, self.active)?;
-        let mac = STANDARD.decode(&self.mac).unwrap_or_default();
-        let verified = hmac::verify(&self.mac_key(&keys)?, &self.unsigned_bytes()?, &mac);
-        verified.map_err(|_| Error::Ring(Cause::new("its MAC does not match")))?;
+        if !self.mac_key(&keys)?.verify(&self.unsigned_bytes()?, self.mac.as_bytes()) {
+            return Err(Error::Ring(Cause::new("its MAC does not match")));
+        }
         Ok(keys)
     }
 
-    /// Returns the keys of a clone's parent. `None` if the store is not a clone. The ring must be
-    /// unlocked first, which verifies that it is unchanged.
-    pub async fn unlock_inherited(&self, kms: &dyn Kms) -> Result<Option<Keys>, Error> {
-        let Some(inherited) = &self.inherited else { return Ok(None) };
-        let unwrapping =
-            inherited.data_keys.iter().map(|wrapped| wrapped.unwrap(kms, inherited.catalog));
-        let data_keys: BTreeMap<_, _> = try_join_all(unwrapping).await?.into_iter().collect();
+    /// Returns the keys of a clone's parent. `None` if the store is not a clone. Requests only those
+    /// keys from the KMS that are not in `known`. The ring must be unlocked first, which verifies
+    /// that it is unchanged.
+    pub async fn unlock_inherited(
+        &self,
+        kms: &dyn Kms,
+        known: Option<&Keys>,
+    ) -> Result<Option<Keys>, Error> {
+        let Some(InheritedKeys { catalog, data_keys, .. }) = &self.inherited else {
+            return Ok(None);
+        };
+        let data_keys = unwrap_all(data_keys, *catalog, kms, known).await?;
         let newest = data_keys.keys().next_back().copied().unwrap_or_default();
-        Keys::new(inherited.catalog, data_keys, newest).map(Some)
+        Keys::new(*catalog, data_keys, newest).map(Some)
     }
 
     /// Returns the ring with a new data key, wrapped by the current wrapping key. New data is
@@ -271,7 +270,7 @@ impl Ring {
         // keys of the new ring, which proves that the new ring can be unlocked.
         let ring = ring.sign(&known_keys)?;
         ring.unlock(kms).await?;
-        ring.unlock_inherited(kms).await?;
+        ring.unlock_inherited(kms, None).await?;
         Ok(ring)
     }
 
@@ -337,21 +336,34 @@ impl Ring {
     }
 
     fn sign(self, keys: &Keys) -> Result<Self, Error> {
-        let mac = hmac::sign(&self.mac_key(keys)?, &self.unsigned_bytes()?);
-        Ok(Self { mac: STANDARD.encode(mac), ..self })
+        let mac = self.mac_key(keys)?.sign(&self.unsigned_bytes()?);
+        Ok(Self { mac, ..self })
     }
 
     fn unsigned_bytes(&self) -> Result<Vec<u8>, Error> {
         Self { mac: String::new(), ..self.clone() }.to_bytes()
     }
 
-    fn mac_key(&self, keys: &Keys) -> Result<hmac::Key, Error> {
+    fn mac_key(&self, keys: &Keys) -> Result<MacKey, Error> {
         let data_key = keys.data_key(self.active).ok_or(Error::UnknownDataKey(self.active))?;
-        let secret = extract(&data_key, self.catalog.as_bytes());
-        let key = secret.expand(&[b"slateberg key ring"], hmac::HMAC_SHA256);
-        let key = key.map_err(|_| Error::Ring(Cause::new("its key cannot be derived")))?;
-        Ok(hmac::Key::from(key))
+        MacKey::derive(&extract(&data_key, self.catalog.as_bytes()), b"slateberg key ring")
     }
+}
+
+/// Returns the data keys of a catalog. Requests only those from the KMS that are not in `known`.
+async fn unwrap_all(
+    wrapped: &[WrappedKey],
+    catalog: Uuid,
+    kms: &dyn Kms,
+    known: Option<&Keys>,
+) -> Result<BTreeMap<u32, DataKey>, Error> {
+    let unwrapping = wrapped.iter().map(|wrapped| async {
+        match known.and_then(|known| known.data_key(wrapped.number)) {
+            Some(data_key) => Ok((wrapped.number, data_key)),
+            None => wrapped.unwrap(kms, catalog).await,
+        }
+    });
+    Ok(try_join_all(unwrapping).await?.into_iter().collect())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use slateberg_catalog::planning::PlanningState;
 use slateberg_catalog::settings::Settings as CatalogSettings;
 use slateberg_objects::open::{Opener, opener};
 use slateberg_store::Store;
+use slateberg_store::encryption::Encryption;
 use slateberg_telemetry::connections::Connections;
 
 /// The replaceable parts.
@@ -27,6 +28,8 @@ pub struct Dependencies {
     /// The caches and limits of scan planning, if the process opens several catalogs of the same
     /// state, one after the other.
     pub planning: Option<PlanningState>,
+    /// The encryption of the state, if the process has unlocked its keys before.
+    pub encryption: Option<Encryption>,
     /// The open connections of the process.
     pub connections: Arc<Connections>,
     /// The part of this process in a cluster.
@@ -65,6 +68,7 @@ impl Dependencies {
             policies: None,
             issuers: self.issuers.clone(),
             planning: self.planning.clone(),
+            encryption: self.encryption.clone(),
             connections: Arc::clone(&self.connections),
             part: self.part.clone(),
         }
@@ -80,6 +84,7 @@ impl Default for Dependencies {
             policies: None,
             issuers: None,
             planning: None,
+            encryption: None,
             connections: Arc::default(),
             part: ClusterPart::Alone,
         }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::data_dir::{STATE_DIR, check_there, data_dir_url};
 use super::dependencies::Dependencies;
 use super::directory_probe;
-use super::error::BuildError;
+use super::error::{BuildError, at_state};
 use super::locations;
 use super::warehouses::{Keys, open};
 use slateberg_base::retry::Backoff;
@@ -27,7 +27,8 @@ use slateberg_objects::measured::measured;
 use slateberg_objects::open::{Opened, Opener};
 use slateberg_objects::ping;
 use slateberg_objects::probe::{self, Findings, ProbeError, probe_state};
-use slateberg_store::encryption::Encryption;
+use slateberg_store::Store;
+use slateberg_store::encryption::{Encryption, IfMissing, SharedKeys};
 use slateberg_store::open::StoreLocation;
 use slateberg_store::separate_log::Log;
 use slateberg_store::storage::Storage;
@@ -121,19 +122,40 @@ impl State {
     ) -> Result<Self, BuildError> {
         let mut state = Self::of(settings, dependencies)?;
         locations::check(settings, &state.url)?;
-        let (clock, ids) = (Arc::clone(&dependencies.clock), Arc::clone(&dependencies.ids));
-        let kms = kms::open(&settings.encryption).await?;
-        let kms = kms.map(|kms| measured_kms(kms, Arc::clone(requests)));
-        state.location.encryption = kms.map(|kms| Encryption { kms, clock, ids });
+        let encryption = match &dependencies.encryption {
+            Some(encryption) => Some(encryption.clone()),
+            None => kms::open(&settings.encryption).await?.map(|kms| {
+                let (clock, ids) = (Arc::clone(&dependencies.clock), Arc::clone(&dependencies.ids));
+                Encryption { kms, clock, ids, shared: None }
+            }),
+        };
+        state.location.encryption = encryption.map(|encryption| {
+            let kms = measured_kms(encryption.kms, Arc::clone(requests));
+            Encryption { kms, ..encryption }
+        });
         Ok(state)
     }
 
-    /// Opens the state for a subcommand, without metrics.
-    pub(super) async fn offline(
+    /// Opens the state for a subcommand or a member of a cluster, without metrics.
+    pub async fn offline(
         settings: &Settings,
         dependencies: &Dependencies,
     ) -> Result<Self, BuildError> {
         Self::with_keys(settings, dependencies, &Arc::new(RequestMetrics::to_kms())).await
+    }
+
+    /// Unlocks the keys of the state for all catalogs that this process opens with this location.
+    /// Returns `None` if the state is not encrypted.
+    pub async fn unlock(
+        &mut self,
+        if_missing: IfMissing,
+    ) -> Result<Option<SharedKeys>, BuildError> {
+        let unlocked = Store::unlock(&self.location, if_missing).await;
+        let keys = unlocked.map_err(|source| at_state(&self.url, source))?;
+        if let Some(encryption) = &mut self.location.encryption {
+            encryption.shared.clone_from(&keys);
+        }
+        Ok(keys)
     }
 
     /// Wraps the object stores so that the store's requests to them are measured.

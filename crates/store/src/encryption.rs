@@ -12,12 +12,12 @@ use slatedb::object_store::{Error as ObjectError, ObjectStore, ObjectStoreExt};
 
 use super::error::Error;
 use super::key_ring::{RingLocation, StoredRing, WriteOutcome};
-pub use super::location::Encryption;
 use super::location::StoreLocation;
+pub use super::location::{Encryption, SharedKeys};
+use slateberg_kms as kms;
 use slateberg_kms::keys::{Keys, looks_sealed};
 use slateberg_kms::ring::Ring;
 use slateberg_kms::sealed_objects::{Access, SealedObjects};
-use slateberg_kms::{self as kms, Kms};
 
 /// Maximum number of attempts to change the ring.
 const CHANGE_ATTEMPTS_MAX: usize = 8;
@@ -41,8 +41,10 @@ pub(super) struct InheritedKeys {
 
 /// Behavior if the store does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IfMissing {
+pub enum IfMissing {
+    /// A new key ring is created.
     Create,
+    /// It is an error.
     Reject,
 }
 
@@ -61,9 +63,12 @@ pub(super) async fn unlock(
         };
     };
     let (keys, inherited) = match ring.read().await? {
-        Some(found) => open_ring(&found.ring, encryption.kms.as_ref()).await?,
+        Some(found) => open_ring(&found.ring, &encryption).await?,
         None => (create_ring(location, &encryption, &ring, if_missing).await?, None),
     };
+    if let Some(shared) = &encryption.shared {
+        shared.own.take_over(&keys)?;
+    }
     let keys = Arc::new(keys);
     let sealed = |inner| -> Arc<dyn ObjectStore> {
         let own = SealedObjects::new(inner, Path::from(location.path.as_str()), Arc::clone(&keys));
@@ -82,10 +87,26 @@ pub(super) async fn unlock(
     Ok((location, Some(unlocked)))
 }
 
+/// Returns the location of an existing store, with decryption if the store is encrypted. Sends no
+/// request if the settings have no encryption, because the start of the process has checked this.
+pub(super) async fn unlock_again(
+    location: &StoreLocation,
+) -> Result<(StoreLocation, Option<UnlockedKeys>), Error> {
+    match location.encryption {
+        None => Ok((location.clone(), None)),
+        Some(_) => unlock(location, IfMissing::Reject).await,
+    }
+}
+
 /// Decrypts the keys of a ring. Returns the store's own keys and, for a clone, those of its parent.
-async fn open_ring(ring: &Ring, kms: &dyn Kms) -> Result<(Keys, Option<InheritedKeys>), Error> {
-    let keys = ring.unlock(kms).await?;
-    let inherited = match (ring.inherited(), ring.unlock_inherited(kms).await?) {
+async fn open_ring(
+    ring: &Ring,
+    encryption: &Encryption,
+) -> Result<(Keys, Option<InheritedKeys>), Error> {
+    let (kms, shared) = (encryption.kms.as_ref(), encryption.shared.as_ref());
+    let keys = ring.unlock_with(kms, shared.map(|shared| shared.own.as_ref())).await?;
+    let inherited = shared.and_then(|shared| shared.inherited.as_deref());
+    let inherited = match (ring.inherited(), ring.unlock_inherited(kms, inherited).await?) {
         (Some(inherited), Some(keys)) => {
             let below = Path::from(inherited.path.as_str());
             Some(InheritedKeys { below, keys: Arc::new(keys) })
@@ -132,6 +153,12 @@ pub(super) async fn any_manifest(location: &StoreLocation) -> Result<Option<Vec<
 }
 
 impl UnlockedKeys {
+    /// Returns the keys for later openings of the store by this process.
+    pub(super) fn into_shared(self) -> SharedKeys {
+        let inherited = self.inherited.map(|inherited| inherited.keys);
+        SharedKeys { own: self.keys, inherited }
+    }
+
     /// Returns the last decryption failure.
     pub(super) fn failure(&self) -> Option<kms::Error> {
         let inherited = self.inherited.as_ref().and_then(|inherited| inherited.keys.failure());
@@ -163,7 +190,7 @@ impl UnlockedKeys {
         path: &str,
         target: &StoreLocation,
     ) -> Result<Keys, Error> {
-        let Encryption { kms, clock, ids } = &self.encryption;
+        let Encryption { kms, clock, ids, .. } = &self.encryption;
         let own = self.read().await?.ring;
         let (ring, keys) = own.cloned(kms.as_ref(), path, ids.random(), clock.now_ms()).await?;
         match RingLocation::of(target).create(&ring).await? {
@@ -191,6 +218,17 @@ impl UnlockedKeys {
         let kms = self.encryption.kms.as_ref();
         let keys = ring.unlock_with(kms, Some(&self.keys)).await?;
         Ok(self.keys.take_over(&keys)?)
+    }
+
+    /// Creates a new data key, which encrypts all later writes.
+    pub(super) async fn rotate(&self) -> Result<Ring, Error> {
+        let (encryption, keys) = (&self.encryption, &self.keys);
+        let rotated = self.change(|ring| async move {
+            let now_ms = encryption.clock.now_ms();
+            let (ring, _) = ring.rotate(encryption.kms.as_ref(), keys, now_ms).await?;
+            Ok(ring)
+        });
+        rotated.await
     }
 
     /// Changes the ring, and retries after concurrent changes. A new key is stored in the ring

@@ -35,14 +35,10 @@ impl Store {
         &self,
         _permit: &Permit<ManageEncryption>,
     ) -> Result<Option<Ring>, Error> {
-        let Some(unlocked) = &self.shared.unlocked else { return Ok(None) };
-        let (encryption, keys) = (&unlocked.encryption, &unlocked.keys);
-        let rotated = unlocked.change(|ring| async move {
-            let now_ms = encryption.clock.now_ms();
-            let (ring, _) = ring.rotate(encryption.kms.as_ref(), keys, now_ms).await?;
-            Ok(ring)
-        });
-        rotated.await.map(Some)
+        match &self.shared.unlocked {
+            None => Ok(None),
+            Some(unlocked) => unlocked.rotate().await.map(Some),
+        }
     }
 
     /// Wraps all data keys again with `wrapping_key`. If that is `None`, uses the wrapping key in

@@ -11,7 +11,9 @@ use uuid::Uuid;
 use super::storage::Storage;
 use slateberg_base::clock::Clock;
 use slateberg_base::ids::Ids;
-use slateberg_kms::Kms;
+use slateberg_kms::keys::Keys;
+use slateberg_kms::mac_key::MacKey;
+use slateberg_kms::{self as kms, Kms};
 
 /// Location of a store.
 #[derive(Clone)]
@@ -70,4 +72,23 @@ pub struct Encryption {
     pub clock: Arc<dyn Clock>,
     /// Source of the id of a new catalog.
     pub ids: Arc<dyn Ids>,
+    /// Keys that this process has unlocked before. The KMS unwraps only the others.
+    pub shared: Option<SharedKeys>,
+}
+
+/// Keys that a process unlocks once, although it opens the store again and again. So a member of a
+/// cluster needs the KMS only at its start, and after a rotation.
+#[derive(Clone)]
+pub struct SharedKeys {
+    pub(super) own: Arc<Keys>,
+    /// The keys of a clone's parent.
+    pub(super) inherited: Option<Arc<Keys>>,
+}
+
+impl SharedKeys {
+    /// Derives a key with which processes that have unlocked this store recognize each other. It
+    /// stays the same when the data key is rotated.
+    pub fn mac_key(&self, purpose: &[u8]) -> Result<MacKey, kms::Error> {
+        self.own.mac_key(purpose)
+    }
 }

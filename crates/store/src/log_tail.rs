@@ -14,15 +14,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
+use slatedb::object_store::memory::InMemory;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{Error as ObjectError, ObjectStore, ObjectStoreExt};
-use slatedb::{RowEntry, ValueDeletable, WalReader};
+use slatedb::{BlockTransformer, RowEntry, SstReader, ValueDeletable};
 
-use super::error::Error;
+use super::builder::sealed_blocks;
+use super::encryption::UnlockedKeys;
+use super::error::{Error, encryption_failure};
 use super::overlay::{Moment, end_of_log, log_file, log_files_after};
 use super::replication::{Row, RowGroup};
 use slateberg_base::uptime::uptime;
+use slateberg_kms as kms;
 
 /// Time after which the next file may have been deleted, if the clock of the writer is wrong.
 /// Otherwise, SlateDB keeps each file for five minutes.
@@ -31,11 +36,12 @@ const KEPT_MIN: Duration = Duration::from_secs(10);
 /// Number of files that are read concurrently.
 const FILES_PARALLEL: usize = 16;
 
+/// The path of SlateDB's sorted run with the id 0.
+const SORTED_RUN: &str = "compacted/00000000000000000000000000.sst";
+
 /// Reads the files of the log that are written after a replica was opened.
 pub struct LogTail {
-    bucket: Arc<dyn ObjectStore>,
-    store: Path,
-    reader: WalReader,
+    files: LogFiles,
     /// The number of the next file.
     next: u64,
     /// When this file was looked for, as a time since the start of the machine.
@@ -49,19 +55,28 @@ pub struct LogTail {
     waiting: Vec<RowGroup>,
 }
 
+/// The files of the log.
+struct LogFiles {
+    bucket: Arc<dyn ObjectStore>,
+    store: Path,
+    /// The keys of an encrypted store.
+    unlocked: Option<UnlockedKeys>,
+}
+
 impl LogTail {
     /// Begins after the log file at this moment. Up to it, `last` is the newest sequence number.
-    /// Transactions up to `settled` are in sorted runs.
+    /// Transactions up to `settled` are in sorted runs. `bucket` decrypts the files of an encrypted
+    /// store.
     pub(super) fn new(
-        bucket: Arc<dyn ObjectStore>,
-        store: Path,
+        (bucket, store): (Arc<dyn ObjectStore>, Path),
+        unlocked: Option<UnlockedKeys>,
         moment: &Moment,
         (settled, last): (u64, u64),
     ) -> Self {
-        let reader = WalReader::new(store.clone(), Arc::clone(&bucket));
+        let files = LogFiles { bucket, store, unlocked };
         let (next, read_at) = (moment.end_of_log() + 1, uptime());
         let (kept_min, waiting) = (KEPT_MIN, Vec::new());
-        Self { bucket, store, reader, next, read_at, kept_min, last, settled, waiting }
+        Self { files, next, read_at, kept_min, last, settled, waiting }
     }
 
     /// Reads all files that exist now, and returns the transactions that became settled. The writer
@@ -74,8 +89,8 @@ impl LogTail {
     pub async fn read(&mut self, reported: u64) -> Result<Vec<RowGroup>, Error> {
         self.settled = self.settled.max(reported);
         let began = uptime();
-        let files = self.next..=self.end().await?;
-        let files = stream::iter(files).map(|file| groups(&self.reader, file));
+        let numbers = self.next..=self.end().await?;
+        let files = stream::iter(numbers).map(|number| self.files.groups(number));
         let mut files = files.buffered(FILES_PARALLEL);
         while let Some(groups) = files.try_next().await? {
             self.next += 1;
@@ -101,54 +116,97 @@ impl LogTail {
     async fn end(&self) -> Result<u64, Error> {
         let read = self.next - 1;
         let may_be_deleted = uptime().saturating_sub(self.read_at) > self.kept_min;
-        if !may_be_deleted && !self.has_next().await? {
+        if !may_be_deleted && !self.files.has(self.next).await? {
             return Ok(read);
         }
-        let files = log_files_after(&*self.bucket, &self.store, read).await;
+        let files = log_files_after(&*self.files.bucket, &self.files.store, read).await;
         let files = files.map_err(Error::unavailable)?;
         if files.first().is_some_and(|first| *first > self.next) {
             return Err(Error::unavailable("the log was not read for too long"));
         }
         Ok(end_of_log(&files, read))
     }
+}
 
-    async fn has_next(&self) -> Result<bool, Error> {
-        match self.bucket.head(&log_file(&self.store, self.next)).await {
+impl LogFiles {
+    async fn has(&self, number: u64) -> Result<bool, Error> {
+        match self.bucket.head(&log_file(&self.store, number)).await {
             Ok(_) => Ok(true),
             Err(ObjectError::NotFound { .. }) => Ok(false),
             Err(error) => Err(Error::unavailable(error)),
         }
     }
+
+    /// Returns the transactions of a file.
+    async fn groups(&self, number: u64) -> Result<Vec<RowGroup>, Error> {
+        let file = log_file(&self.store, number);
+        let read = match (self.read(&file).await, &self.unlocked) {
+            // The writer has a new data key, which is in the key ring.
+            (Err(Error::Encryption(kms::Error::UnknownDataKey(_))), Some(unlocked)) => {
+                unlocked.refresh().await?;
+                self.read(&file).await
+            }
+            (read, _) => read,
+        };
+        let mut groups: Vec<RowGroup> = Vec::new();
+        for RowEntry { key, value, seq, .. } in read? {
+            let value = match value {
+                ValueDeletable::Value(value) => Some(value),
+                ValueDeletable::Tombstone => None,
+                ValueDeletable::Merge(_) => {
+                    return Err(Error::unavailable("the log contains a merge operand"));
+                }
+            };
+            let row = Row { key, value };
+            match groups.last_mut() {
+                Some(group) if group.sequence == seq => group.rows.push(row),
+                _ => groups.push(RowGroup { sequence: seq, rows: vec![row] }),
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Reads the rows of a file. A file with which a writer fences its predecessor is empty.
+    async fn read(&self, file: &Path) -> Result<Vec<RowEntry>, Error> {
+        let read = async { self.bucket.get(file).await?.bytes().await };
+        let content = read.await.map_err(object_error)?;
+        if content.is_empty() {
+            return Ok(Vec::new());
+        }
+        let blocks = self.unlocked.as_ref().map(sealed_blocks);
+        rows(content, blocks).await
+    }
 }
 
-/// Reads the transactions of a file.
-async fn groups(reader: &WalReader, file: u64) -> Result<Vec<RowGroup>, Error> {
-    let mut entries = reader.get(file).iterator().await?;
-    let mut groups: Vec<RowGroup> = Vec::new();
-    while let Some(RowEntry { key, value, seq, .. }) = entries.next().await? {
-        let value = match value {
-            ValueDeletable::Value(value) => Some(value),
-            ValueDeletable::Tombstone => None,
-            ValueDeletable::Merge(_) => {
-                return Err(Error::unavailable("the log contains a merge operand"));
-            }
-        };
-        let row = Row { key, value };
-        match groups.last_mut() {
-            Some(group) if group.sequence == seq => group.rows.push(row),
-            _ => groups.push(RowGroup { sequence: seq, rows: vec![row] }),
-        }
+/// Returns the rows of a log file with this content. SlateDB's reader of log files does not decrypt
+/// blocks, in contrast to its reader of sorted runs. Both kinds of files have the same format, so
+/// the file is read as the only sorted run of a store in memory.
+async fn rows(
+    content: Bytes,
+    blocks: Option<Arc<dyn BlockTransformer>>,
+) -> Result<Vec<RowEntry>, Error> {
+    let memory = Arc::new(InMemory::new());
+    let put = memory.put(&Path::from(SORTED_RUN), content.into()).await;
+    put.map_err(Error::internal)?;
+    let reader = SstReader::new(Path::default(), memory, None, blocks);
+    let run = reader.open(Default::default()).await?;
+    let mut rows = Vec::new();
+    for block in 0..run.index().await?.len() {
+        rows.extend(run.read_block(block).await?);
     }
-    Ok(groups)
+    Ok(rows)
+}
+
+fn object_error(error: ObjectError) -> Error {
+    encryption_failure(&error).map_or_else(|| Error::unavailable(error), Error::Encryption)
 }
 
 #[cfg(test)]
 mod tests {
-    use slatedb::object_store::memory::InMemory;
-
     use super::*;
+    use crate::encryption::IfMissing;
     use crate::settings::Settings;
-    use crate::test_support::{assert_holds, has, location, write};
+    use crate::test_support::{assert_holds, encrypted, has, in_memory, location, write};
     use crate::{Store, open::StoreLocation};
 
     async fn writer(location: &StoreLocation) -> Store {
@@ -218,7 +276,7 @@ mod tests {
         for name in ["b", "c"] {
             write(&writer, name).await;
         }
-        let deleted = log_file(&replica.1.store, replica.1.next);
+        let deleted = log_file(&replica.1.files.store, replica.1.next);
         bucket.delete(&deleted).await.expect("it exists");
         assert!(replica.1.read(0).await.is_err());
     }
@@ -247,5 +305,45 @@ mod tests {
         let mut replica = replica(&location).await;
         follow(&mut replica, 0).await;
         assert!(replica.1.is_settled());
+    }
+
+    #[tokio::test]
+    async fn encrypted_log_is_read_after_the_rotation_of_the_data_key() {
+        let (mut location, _file) = encrypted(in_memory());
+        let shared = Store::unlock(&location, IfMissing::Create).await.expect("it is new");
+        location.encryption.as_mut().expect("it is encrypted").shared = shared;
+        let writer = writer(&location).await;
+        write(&writer, "a").await;
+        let mut replica = replica(&location).await;
+        write(&writer, "b").await;
+        follow(&mut replica, writer.sequence().expect("open")).await;
+        assert_holds(&replica.0.durable(), &["a", "b"]).await;
+        let keys = writer.shared.unlocked.as_ref().expect("it is encrypted");
+        for name in ["c", "d"] {
+            keys.rotate().await.expect("the ring is replaced");
+            write(&writer, name).await;
+        }
+        follow(&mut replica, writer.sequence().expect("open")).await;
+        assert_holds(&replica.0.durable(), &["a", "b", "c", "d"]).await;
+        let (later, _) = self::replica(&location).await;
+        assert_holds(&later.durable(), &["a", "b", "c", "d"]).await;
+    }
+
+    #[tokio::test]
+    async fn changed_file_of_an_encrypted_log_is_an_error() {
+        let bucket = Arc::new(InMemory::new());
+        let (location, _file) = encrypted(location(&bucket, "state"));
+        Store::unlock(&location, IfMissing::Create).await.expect("it is new");
+        let writer = writer(&location).await;
+        let mut replica = replica(&location).await;
+        write(&writer, "a").await;
+        let file = log_file(&replica.1.files.store, replica.1.next);
+        let content =
+            bucket.get(&file).await.expect("it exists").bytes().await.expect("it is read");
+        let mut changed = content.to_vec();
+        *changed.last_mut().expect("it is not empty") ^= 1;
+        bucket.put(&file, changed.into()).await.expect("it is replaced");
+        let read = replica.1.read(writer.sequence().expect("open")).await;
+        assert!(matches!(read, Err(Error::Encryption(_))), "{read:?}");
     }
 }

@@ -12,7 +12,7 @@ use super::builder::{OpenContext, Purpose, builder};
 use super::change_feed::ChangeFeed;
 use super::change_log::first_free_change;
 use super::checkpoints::admin;
-use super::encryption::{IfMissing, UnlockedKeys, unlock};
+use super::encryption::{IfMissing, SharedKeys, UnlockedKeys, unlock, unlock_again};
 use super::error::Error;
 use super::explanation::explain;
 use super::files;
@@ -56,11 +56,23 @@ impl Store {
         Self::open_for(Purpose::Lead { previous_epoch }, location, settings).await
     }
 
+    /// Unlocks the keys of the store. Returns `None` if neither the settings nor the store have
+    /// encryption, and errors if only one of them has.
+    #[boxed]
+    pub async fn unlock(
+        location: &StoreLocation,
+        if_missing: IfMissing,
+    ) -> Result<Option<SharedKeys>, Error> {
+        let (_, unlocked) = unlock(location, if_missing).await?;
+        Ok(unlocked.map(UnlockedKeys::into_shared))
+    }
+
     /// Returns the epoch of the last writer that opened the store, or 0 if the store is new. Each
     /// writer increments the epoch, which fences all earlier writers. Does not open the store.
     #[boxed]
     pub async fn writer_epoch(location: &StoreLocation) -> Result<u64, Error> {
-        let manifest = admin(location).read_manifest(None).await?;
+        let (location, _) = unlock_again(location).await?;
+        let manifest = admin(&location).read_manifest(None).await?;
         Ok(manifest.map_or(0, |manifest| manifest.writer_epoch()))
     }
 
@@ -234,8 +246,12 @@ async fn open_bucket(
     purpose: Purpose,
 ) -> Result<(Db, StoreLocation, Option<UnlockedKeys>), Error> {
     reject_leftover_journal(location).await?;
-    let (raw_location, (location, unlocked)) =
-        (location, unlock(location, IfMissing::Create).await?);
+    let if_missing = match purpose {
+        Purpose::Write => IfMissing::Create,
+        // The members of a cluster have unlocked or created the ring at their start.
+        Purpose::Lead { .. } | Purpose::Replicate => IfMissing::Reject,
+    };
+    let (raw_location, (location, unlocked)) = (location, unlock(location, if_missing).await?);
     separate_log::ensure_pair(&location).await?;
     let unlocked_keys = unlocked.as_ref();
     let context = OpenContext { settings, unlocked: unlocked_keys, metrics, caches, purpose };

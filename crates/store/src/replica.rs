@@ -19,6 +19,7 @@ use slatedb::{Db, WriteBatch};
 
 use super::builder::Purpose;
 use super::checkpoints::admin;
+use super::encryption::unlock_again;
 use super::error::Error;
 use super::handle::Store;
 use super::key_space::KeySpace;
@@ -45,11 +46,13 @@ impl Store {
         let bucket = &location.object_store;
         // The manifest is read before the log, so that the log is not older.
         let manifest_id = newest_manifest(bucket, &path).await.map_err(Error::unavailable)?;
-        let manifest = admin(location).read_manifest(Some(manifest_id)).await?;
+        // A new data key is in the key ring before it is used. So this ring has the key of the manifest.
+        let (readable, unlocked) = unlock_again(location).await?;
+        let manifest = admin(&readable).read_manifest(Some(manifest_id)).await?;
         let manifest = manifest.ok_or_else(|| Error::unavailable("the manifest is gone"))?;
         let replay_after = manifest.replay_after_wal_id();
-        let log = location.log.as_ref().map(Log::store);
-        let log = log.unwrap_or_else(|| Arc::clone(bucket));
+        let log = readable.log.as_ref().map(Log::store);
+        let log = log.unwrap_or(readable.object_store);
         let moment = Moment::now(&log, &path, manifest_id, replay_after).await;
         let moment = moment.map_err(Error::unavailable)?;
         let overlay = |bucket| Arc::new(OverlayObjectStore::new(bucket, &moment)) as _;
@@ -59,7 +62,8 @@ impl Store {
             ..location.clone()
         };
         let replica = Self::open_for(Purpose::Replicate, &location, settings).await?;
-        let tail = LogTail::new(log, path, &moment, (manifest.last_l0_seq(), replica.sequence()?));
+        let sequences = (manifest.last_l0_seq(), replica.sequence()?);
+        let tail = LogTail::new((log, path), unlocked, &moment, sequences);
         Ok((replica, tail))
     }
 

@@ -1,24 +1,28 @@
 //! Test support for the store: creates locations, writes records that distinguish states, and runs
 //! compactions and garbage collections immediately.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use slatedb::config::{CloseOptions, GarbageCollectorDirectoryOptions, GarbageCollectorOptions};
 use slatedb::object_store::local::LocalFileSystem;
 use slatedb::object_store::memory::InMemory;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 use uuid::Uuid;
 
 use super::Store;
 use super::checkpoints::admin;
 use super::encryption::{IfMissing, unlock};
 use super::keys::WarehouseKey;
-use super::location::StoreLocation;
+use super::location::{Encryption, StoreLocation};
 use super::read::StoreRead;
 use super::settings::Settings;
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::{Permit, Task};
+use slateberg_base::clock::SystemClock;
+use slateberg_base::ids::RandomIds;
+use slateberg_kms::local::LocalKms;
 
 /// Timeout of a compaction.
 const COMPACTION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,6 +43,19 @@ pub(super) fn location(bucket: &Arc<InMemory>, path: &str) -> StoreLocation {
 /// Returns a location in a new bucket.
 pub(crate) fn in_memory() -> StoreLocation {
     location(&Arc::new(InMemory::new()), "state")
+}
+
+/// Returns the location of an encrypted store, with the file of its wrapping key.
+pub(crate) fn encrypted(location: StoreLocation) -> (StoreLocation, NamedTempFile) {
+    let mut file = NamedTempFile::new().expect("there is room");
+    writeln!(file, "{}=", "A".repeat(43)).expect("there is room");
+    let encryption = Encryption {
+        kms: Arc::new(LocalKms::open(file.path()).expect("it is a key file")),
+        clock: Arc::new(SystemClock),
+        ids: Arc::new(RandomIds),
+        shared: None,
+    };
+    (StoreLocation { encryption: Some(encryption), ..location }, file)
 }
 
 /// Returns a location in a directory, with a journal.

@@ -232,10 +232,6 @@ rollout, only pods of the same version count (pod-template-hash).
 {{- if or (hasPrefix "file:" $url) (hasPrefix "memory:" $url) -}}
 {{- fail (printf "%s: a cluster requires a state in a bucket, but config.state.url is %s. Set it to a bucket, such as s3://bucket/slateberg, or run a single server (replicas: 1 without cluster.enabled)" $on $url) -}}
 {{- end -}}
-{{- $kms := dig "encryption" "kms" "none" .Values.config -}}
-{{- if ne $kms "none" -}}
-{{- fail (printf "%s: a cluster does not support an encrypted state yet, but config.encryption.kms is %s. Run a single server (replicas: 1 without cluster.enabled)" $on $kms) -}}
-{{- end -}}
 {{- $members := int (include "slateberg.membersPort" .) -}}
 {{- if or (eq $members (int .Values.containerPort)) (and .Values.management.enabled (eq $members (int .Values.management.containerPort))) -}}
 {{- fail (printf "%s: members of a cluster connect to each other on port %d, so containerPort and management.containerPort need other ports" $on $members) -}}

@@ -368,6 +368,10 @@ async fn read(register: WriterRegister, node: Arc<Node>) -> TaskResult {
                 RegisterError::Record(_) => {
                     tracing::error!(error = text, "the record of the cluster's writer is invalid");
                 }
+                RegisterError::Foreign(_) => tracing::error!(
+                    error = text,
+                    "the bucket contains a writer record that no member of the cluster has written"
+                ),
             }
             Event::ReadFailed
         }

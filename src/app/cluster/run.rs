@@ -38,10 +38,11 @@ use slateberg_catalog::planning::PlanningState;
 use slateberg_cluster::{Election, ElectionConfig, Peer, Role, SharedSettings};
 use slateberg_config::Settings;
 use slateberg_runtime::build::read_issuers;
-use slateberg_runtime::cluster::{MemberRecord, Members, WriterRegister};
+use slateberg_runtime::cluster::{MemberRecord, Members, RecordSigner, WriterRegister};
 use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::error::BuildError;
 use slateberg_runtime::state::State;
+use slateberg_store::encryption::IfMissing;
 use slateberg_store::open::StoreLocation;
 use slateberg_telemetry::otlp::Traces;
 use slateberg_telemetry::process;
@@ -106,12 +107,7 @@ pub struct Member {
 /// and released its lease.
 pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), ClusterError> {
     let Member { settings, dependencies, bound, traces, print_banner, print_standby } = member;
-    let dependencies = shared(dependencies, &settings)?;
-    let state = State::of(&settings, &dependencies)?;
-    state.probe(&dependencies).await?;
-    if !state.opened().conditional_update {
-        return Err(ClusterError::Unconditional(state.url));
-    }
+    let (state, signer, dependencies) = open_state(dependencies, &settings).await?;
     let lease = settings.cluster.lease(&state.url);
     let request_max = lease / REQUESTS_IN_LEASE;
     let identity = MemberIdentity::generate()?;
@@ -119,7 +115,7 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     let listener = listen(address).await;
     let listener = listener.map_err(|source| ClusterError::Listen { address, source })?;
     let record = record(&settings, &dependencies, &identity, &listener)?;
-    let members = Members::open(state.opened(), request_max);
+    let members = Members::open(state.opened(), &signer, request_max);
     announce(&members, &record).await?;
     let bucket = BucketContact::new(settings.cluster.without_bucket, lease);
     let (node, commands) = Node::new(Arc::clone(&dependencies.clock), &record.member, bucket);
@@ -137,7 +133,7 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
         traces: traces.clone(),
         print_banner,
     };
-    let register = WriterRegister::open(state.opened(), request_max);
+    let register = WriterRegister::open(state.opened(), &signer, request_max);
     let shared = (Arc::clone(&node), commands, Arc::clone(&peers));
     let driver =
         Driver::new(election(&settings, lease, &record), register, host, shared, drain.clone());
@@ -172,12 +168,24 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     Ok(())
 }
 
-/// Returns dependencies that all catalogs of this process share. A replica opens the catalog again and
-/// again. It must not forget the keys of the issuers and the manifests of tables.
-fn shared(dependencies: Dependencies, settings: &Settings) -> Result<Dependencies, ClusterError> {
+/// Opens the state, and unlocks its keys if it is encrypted. Also returns the signer of records, and
+/// dependencies that all catalogs of this process share. A replica opens the catalog again and again.
+/// It must not forget the keys of the issuers and of the state, and the manifests of tables.
+async fn open_state(
+    dependencies: Dependencies,
+    settings: &Settings,
+) -> Result<(State, RecordSigner, Dependencies), ClusterError> {
     let issuers = Some(read_issuers(settings)?);
     let planning = Some(PlanningState::new(&settings.catalog));
-    Ok(Dependencies { issuers, planning, ..dependencies })
+    let mut state = State::offline(settings, &dependencies).await?;
+    state.probe(&dependencies).await?;
+    if !state.opened().conditional_update {
+        return Err(ClusterError::Unconditional(state.url));
+    }
+    let keys = state.unlock(IfMissing::Create).await?;
+    let signer = RecordSigner::new(keys.as_ref()).map_err(BuildError::Encryption)?;
+    let encryption = state.location.encryption.clone();
+    Ok((state, signer, Dependencies { issuers, planning, encryption, ..dependencies }))
 }
 
 /// Starts to keep a replica, unless the settings turn this off.

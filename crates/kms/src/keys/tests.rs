@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::mac_key::CODE_LENGTH;
 
 fn keys(catalog: u128, numbers: &[u32], active: u32) -> Keys {
     let data_key = |number: &u32| {
@@ -94,4 +95,31 @@ fn nonces_are_unique() {
     let header = |_| keys.seal(Purpose::Block, b"").expect("it is short")[..HEADER].to_vec();
     let headers: std::collections::HashSet<_> = (0..1000).map(header).collect();
     assert_eq!(headers.len(), 1000);
+}
+
+#[test]
+fn mac_key_depends_on_catalog_and_purpose_but_not_on_later_data_keys() {
+    let code = |keys: &Keys, purpose: &[u8]| {
+        keys.mac_key(purpose).expect("there is a data key").sign(b"message")
+    };
+    let first = keys(1, &[1], 1);
+    let rotated = keys(1, &[1, 2, 3], 3);
+    assert_eq!(code(&first, b"a"), code(&rotated, b"a"));
+    first.take_over(&rotated).expect("the active key is there");
+    assert_eq!(code(&first, b"a"), code(&rotated, b"a"));
+    assert_ne!(code(&first, b"a"), code(&first, b"b"));
+    assert_ne!(code(&first, b"a"), code(&keys(2, &[1], 1), b"a"));
+    assert_ne!(code(&first, b"a"), code(&keys(1, &[2], 2), b"a"));
+}
+
+#[test]
+fn code_of_another_message_is_rejected() {
+    let key = keys(1, &[1], 1).mac_key(b"a").expect("there is a data key");
+    let code = key.sign(b"message");
+    assert_eq!(code.len(), CODE_LENGTH);
+    assert!(key.verify(b"message", code.as_bytes()));
+    assert!(!key.verify(b"massage", code.as_bytes()));
+    assert!(!key.verify(b"message", &code.as_bytes()[4..]));
+    assert!(!key.verify(b"message", b""));
+    assert_eq!(format!("{key:?}"), "MacKey(..)");
 }

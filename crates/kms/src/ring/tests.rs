@@ -121,7 +121,7 @@ async fn clone_ring_opens_parent_data_and_seals_with_its_own_key() {
     let numbers: Vec<_> = ring.data_keys().map(|key| key.number).collect();
     assert_eq!(numbers, [1, 2, 3]);
     let inherited =
-        ring.unlock_inherited(&kms).await.expect("the ring unlocks").expect("a clone's ring");
+        ring.unlock_inherited(&kms, None).await.expect("the ring unlocks").expect("a clone's ring");
     let sealed = parent_keys.seal(Purpose::Block, b"text").expect("it is short");
     assert!(inherited.knows(&sealed) && !own.knows(&sealed));
     assert_eq!(inherited.open(Purpose::Block, &sealed).ok().as_deref(), Some(&b"text"[..]));
@@ -137,8 +137,8 @@ async fn clone_ring_opens_parent_data_and_seals_with_its_own_key() {
     assert!(ring.rewrap(&kms, (&own, None), None, 8).await.is_err());
     write(&mut file, &[2]);
     rewrapped.unlock(&kms).await.expect("it is wrapped by the new key");
-    rewrapped.unlock_inherited(&kms).await.expect("the inherited keys are rewrapped, too");
-    assert!(ring.unlock_inherited(&kms).await.is_err(), "it is still wrapped by the old key");
+    rewrapped.unlock_inherited(&kms, None).await.expect("the inherited keys are rewrapped, too");
+    assert!(ring.unlock_inherited(&kms, None).await.is_err(), "it is still wrapped by the old key");
     assert!(
         ring.cloned(&kms, "a/clone", Uuid::max(), 9).await.is_err(),
         "it is the ring of a clone"

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::record_signer::RecordSigner;
 use super::writer_register::WriterRegister;
 use crate::error::BuildError;
 use crate::state::State;
@@ -22,7 +23,9 @@ pub(crate) async fn reject_living_writer(state: &State) -> Result<(), BuildError
     if state.location.directory.is_some() {
         return Ok(());
     }
-    let register = WriterRegister::open(state.opened(), REQUEST_MAX);
+    // This check only protects a cluster from a mistake of its operator. A process that can forge the
+    // record can also delete it, so the check needs no keys.
+    let register = WriterRegister::open(state.opened(), &RecordSigner::unchecked(), REQUEST_MAX);
     let Some(first) = held(&register).await? else { return Ok(()) };
     let patience = Duration::from_millis(first.lease_ms) + MARGIN;
     tracing::warn!(

@@ -1,12 +1,14 @@
 //! [`Members`]: the record of each member in the bucket of the state.
 //!
 //! A member accepts connections of another process only if the certificate of that process has a
-//! record here. Only a process that can write to the bucket of the state can create such a record.
+//! record here. Only a process that can write to the bucket of the state can create such a record. If
+//! the state is encrypted, this process must also be able to unlock it ([`RecordSigner`]).
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::record_signer::RecordSigner;
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_cluster::{Member, Peer};
 use slateberg_objects::folder::Folder;
@@ -46,19 +48,22 @@ impl MemberRecord {
 #[derive(Clone)]
 pub struct Members {
     folder: Folder,
+    signer: RecordSigner,
 }
 
 impl Members {
     /// Opens the records below the location of a state. A request fails if it takes longer than
     /// `request_max`.
-    pub fn open(state: &Opened, request_max: Duration) -> Self {
-        Self { folder: Folder::open(state, PATH, request_max) }
+    pub fn open(state: &Opened, signer: &RecordSigner, request_max: Duration) -> Self {
+        Self { folder: Folder::open(state, PATH, request_max), signer: signer.clone() }
     }
 
     /// Writes the record of this process.
     pub async fn announce(&self, record: &MemberRecord) -> Result<(), Cause> {
         let content = serde_json::to_vec_pretty(record).map_err(Cause::new)?;
-        self.folder.put(&file(&record.peer.certificate_sha256), content.into()).await
+        let file = file(&record.peer.certificate_sha256);
+        let content = self.signer.sign(&path(&file), content);
+        self.folder.put(&file, content.into()).await
     }
 
     /// Deletes the record of this process.
@@ -68,19 +73,24 @@ impl Members {
 
     /// Whether the certificate with this hash belongs to a member.
     pub async fn contains(&self, certificate_sha256: &str) -> Result<bool, Cause> {
-        Ok(self.folder.get(&file(certificate_sha256)).await?.is_some())
+        let file = file(certificate_sha256);
+        let Some(content) = self.folder.get(&file).await? else { return Ok(false) };
+        Ok(self.signer.check(&path(&file), &content).is_ok())
     }
 
     /// Returns the records of all members, ordered by name.
     pub async fn list(&self) -> Result<Vec<MemberRecord>, Cause> {
-        let mut members = Vec::new();
+        let mut members: Vec<MemberRecord> = Vec::new();
         for listed in self.folder.list().await? {
             let Some(content) = self.folder.get(&listed.name).await? else { continue };
-            match serde_json::from_slice::<MemberRecord>(&content) {
+            let checked = self.signer.check(&path(&listed.name), &content).map_err(Cause::new);
+            let parsed =
+                checked.and_then(|()| serde_json::from_slice(&content).map_err(Cause::new));
+            match parsed {
                 Ok(member) => members.push(member),
                 Err(error) => {
-                    let name = listed.name;
-                    tracing::warn!(name, %error, "a record of a cluster's member is invalid");
+                    let (name, error) = (listed.name, chain(&error));
+                    tracing::warn!(name, error, "a record of a cluster's member is invalid");
                 }
             }
         }
@@ -117,4 +127,9 @@ impl Members {
 
 fn file(certificate_sha256: &str) -> String {
     format!("{certificate_sha256}.json")
+}
+
+/// Returns the path of a record below the location of the state.
+fn path(file: &str) -> String {
+    format!("{PATH}/{file}")
 }

@@ -3,8 +3,10 @@
 
 mod living;
 mod members;
+mod record_signer;
 mod writer_register;
 
 pub(crate) use living::reject_living_writer;
 pub use members::{MemberRecord, Members};
+pub use record_signer::{ForeignRecord, RecordSigner};
 pub use writer_register::{RegisterError, WriterRegister};

@@ -1,22 +1,16 @@
 //! Tests of clones: with garbage collections and compactions, after interruptions, and with objects
 //! in wrong places.
 
-use std::io::Write;
-
 use slatedb::object_store::ObjectStoreExt;
 use slatedb::object_store::memory::InMemory;
 use tempfile::NamedTempFile;
 
 use super::*;
 use crate::checkpoints::NewCheckpoint;
-use crate::encryption::Encryption;
 use crate::keys::SigningKeyKey;
 use crate::records::ChangeAction;
 use crate::settings::Settings;
-use crate::test_support::{collect, compact, has, location, open, permit, write};
-use slateberg_base::clock::SystemClock;
-use slateberg_base::ids::RandomIds;
-use slateberg_kms::local::LocalKms;
+use crate::test_support::{collect, compact, encrypted, has, location, open, permit, write};
 
 /// Returns locations for a parent and its clone.
 fn locations() -> (StoreLocation, StoreLocation) {
@@ -26,19 +20,10 @@ fn locations() -> (StoreLocation, StoreLocation) {
 
 /// Returns the locations of encrypted stores, with the file of their wrapping key.
 fn encrypted_locations() -> (StoreLocation, StoreLocation, NamedTempFile) {
-    let mut file = NamedTempFile::new().expect("there is room");
-    writeln!(file, "{}=", "A".repeat(43)).expect("there is room");
-    let encryption = Encryption {
-        kms: Arc::new(LocalKms::open(file.path()).expect("it is a key file")),
-        clock: Arc::new(SystemClock),
-        ids: Arc::new(RandomIds),
-    };
     let (parent, clone) = locations();
-    let sealed = |location: StoreLocation| StoreLocation {
-        encryption: Some(encryption.clone()),
-        ..location
-    };
-    (sealed(parent), sealed(clone), file)
+    let (parent, file) = encrypted(parent);
+    let clone = StoreLocation { encryption: parent.encryption.clone(), ..clone };
+    (parent, clone, file)
 }
 
 /// Creates a store with a record and a checkpoint.
