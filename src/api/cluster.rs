@@ -1,12 +1,13 @@
-//! [`ClusterControl`]: the cluster of which this process is the writer.
+//! [`ClusterControl`]: the cluster of which this process is a member.
 
 use futures::future::BoxFuture;
+use uuid::Uuid;
 
 use super::error::ApiError;
 use slateberg_cluster::Successor;
 use slateberg_management::cluster::ClusterStatus;
 
-/// The cluster of which this process is the writer.
+/// The cluster of which this process is a member. Only the writer changes it.
 pub trait ClusterControl: Send + Sync + 'static {
     /// Returns the writer and all members.
     fn status(&self) -> BoxFuture<'_, Result<ClusterStatus, ApiError>>;
@@ -18,6 +19,12 @@ pub trait ClusterControl: Send + Sync + 'static {
         member: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Successor, ApiError>>;
 
-    /// Begins to transfer the term of this writer, and returns its term and its name.
-    fn transfer(&self, successor: Successor) -> (u64, String);
+    /// Returns the term, the id and the name of this writer.
+    fn writer(&self) -> (u64, Uuid, String);
+
+    /// Begins to transfer the term of this writer.
+    fn transfer(&self, successor: Successor);
+
+    /// Begins to end the term of this writer so that no member takes over.
+    fn pause(&self);
 }

@@ -202,7 +202,8 @@ fn management_routes() -> Vec<Route> {
         Route::at("/openapi.json").get(openapi::document),
         Route::at("/whoami").get(whoami::whoami),
         Route::at("/server").get(server::server),
-        Route::at("/cluster").get(cluster::status),
+        Route::at("/cluster").get(cluster::status).replicated(),
+        Route::at("/cluster/pause").unkeyed(Method::POST, cluster::pause),
         Route::at("/cluster/transfer").unkeyed(Method::POST, cluster::transfer),
         Route::at("/api-keys").get(api_keys::list).unkeyed(Method::POST, api_keys::create),
         Route::at("/api-keys/{id}").get(api_keys::load).unkeyed(Method::DELETE, api_keys::revoke),
@@ -372,6 +373,7 @@ mod tests {
         for path in [
             "/management/v1/api-keys",
             "/management/v1/checkpoints",
+            "/management/v1/cluster/pause",
             "/management/v1/cluster/transfer",
             "/management/v1/of-a-later-version",
         ] {

@@ -130,7 +130,9 @@ fn encryption_exit(error: &kms::Error) -> Exit {
 fn build_exit(error: &BuildError) -> Exit {
     match error {
         error if error.is_of_settings() => Exit::Settings,
-        BuildError::Lock(LockError::InUse(_)) | BuildError::InCluster { .. } => Exit::InUse,
+        BuildError::Lock(LockError::InUse(_))
+        | BuildError::InCluster { .. }
+        | BuildError::Paused { .. } => Exit::InUse,
         BuildError::Unreachable { .. } | BuildError::Silent { .. } => Exit::Unreachable,
         BuildError::Encryption(error) => encryption_exit(error),
         BuildError::Store { source, .. }

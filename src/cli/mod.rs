@@ -79,7 +79,7 @@ enum Command {
     Restore(restore::Restore),
     /// Clone the catalog without copying its data, for example to test a change
     Clone(clone::CloneCommand),
-    /// Show the members of a cluster, and transfer the writer
+    /// Show the members of a cluster, transfer the writer, and pause the cluster
     Cluster(cluster::Cluster),
     /// Write the catalog to a file of JSON lines
     Export(transfer::Export),

@@ -22,6 +22,7 @@ use slateberg_base::descriptors;
 use slateberg_config::setting_source::SettingSource;
 use slateberg_config::{LoadedSettings, Settings};
 use slateberg_runtime::dependencies::Dependencies;
+use slateberg_store::records::FORMAT_VERSION;
 use slateberg_telemetry::logs;
 use slateberg_telemetry::otlp::Traces;
 use slateberg_telemetry::settings::Format;
@@ -167,6 +168,7 @@ async fn serve_as_member(
     };
     let member = Member {
         settings,
+        store_format: FORMAT_VERSION,
         dependencies,
         bound,
         traces,

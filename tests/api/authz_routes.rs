@@ -52,7 +52,7 @@ const ROLES: [&str; 8] =
     ["admin", "writer", "reader", "auditor", "team", "others", "browser", "nobody"];
 
 /// Routes as in the specification, some of them in several variants.
-const ROUTES: [(&str, &str); 127] = [
+const ROUTES: [(&str, &str); 128] = [
     ("GET /v1/config", ""),
     ("GET /v1/{prefix}/namespaces", ""),
     ("GET /v1/{prefix}/namespaces", "below one"),
@@ -173,6 +173,7 @@ const ROUTES: [(&str, &str); 127] = [
     ("DELETE /management/v1/checkpoints/{checkpoint}", ""),
     ("GET /management/v1/cluster", ""),
     ("POST /management/v1/cluster/transfer", ""),
+    ("POST /management/v1/cluster/pause", ""),
     ("GET /management/v1/encryption", ""),
     ("POST /management/v1/encryption/rotate", ""),
     ("POST /management/v1/encryption/rewrap", ""),

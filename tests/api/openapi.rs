@@ -476,9 +476,11 @@ impl Pinned {
         let admin = self.app.credential().to_owned();
         let reader = self.app.key_with_role("reader").await;
         let (status, transfer) = ("/management/v1/cluster", "/management/v1/cluster/transfer");
+        let pause = "/management/v1/cluster/pause";
         for (credential, code) in [(admin.as_str(), 404), (&reader, 403), ("", 401)] {
             self.ask(credential, "get", status, Value::Null).await.expect(code);
             self.ask(credential, "post", transfer, json!({})).await.expect(code);
+            self.ask(credential, "post", pause, Value::Null).await.expect(code);
         }
         self.ask(&admin, "post", transfer, json!({ "to": "b" })).await.expect(400);
     }

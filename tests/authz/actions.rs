@@ -6,10 +6,10 @@ use slateberg_authz::action::{
     Action, Commit, CommitData, CommitLocation, CommitProperties, CommitRefs, CommitSchema, Create,
     CreateNamespace, DescribeNamespace, Drop, DropNamespace, List, Load, Maintain,
     ManageCheckpoints, ManageCursors, ManageEncryption, ManageGrants, ManageJobs, ManageKeys,
-    ManageLabels, ManagePolicies, ManageWarehouse, ManageWebhooks, Protect, Purge, PurgeNow,
-    ReadCluster, ReadConfig, ReadData, ReadHistory, ReadKeys, ReadPermittedFiles, ReadPolicies,
-    ReadRestricted, Register, Rename, ReportMetrics, TransferWriter, Undrop, UpdateNamespace,
-    Watch, WriteData,
+    ManageLabels, ManagePolicies, ManageWarehouse, ManageWebhooks, PauseCluster, Protect, Purge,
+    PurgeNow, ReadCluster, ReadConfig, ReadData, ReadHistory, ReadKeys, ReadPermittedFiles,
+    ReadPolicies, ReadRestricted, Register, Rename, ReportMetrics, TransferWriter, Undrop,
+    UpdateNamespace, Watch, WriteData,
 };
 use slateberg_authz::schema::Schema;
 
@@ -38,6 +38,7 @@ fn actions_of_the_schema_and_types_are_the_same() {
         ManagePolicies::NAME,
         ManageWarehouse::NAME,
         ManageWebhooks::NAME,
+        PauseCluster::NAME,
         Protect::NAME,
         Purge::NAME,
         PurgeNow::NAME,

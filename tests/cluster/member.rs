@@ -1,5 +1,6 @@
 //! [`TestMember`]: a member of a cluster in the process of the test.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use slateberg::app::cluster::{self, ClusterError, Member, PrintBanner};
 use slateberg::app::run;
 use slateberg_config::Settings;
 use slateberg_runtime::dependencies::Dependencies;
+use slateberg_store::records::FORMAT_VERSION;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -81,11 +83,29 @@ impl TestMember {
         Self::start_showing(bucket, settings, Arc::new(|_| {})).await
     }
 
+    /// Starts a member of a version that reads the store up to this format.
+    pub async fn start_reading(
+        bucket: &Arc<dyn ObjectStore>,
+        name: &str,
+        store_format: u32,
+    ) -> Self {
+        Self::launch(bucket, member_settings(name), Arc::new(|_| {}), store_format).await
+    }
+
     /// Starts a member that shows its banner like this when it becomes the writer.
     pub async fn start_showing(
         bucket: &Arc<dyn ObjectStore>,
         settings: Settings,
         print_banner: PrintBanner,
+    ) -> Self {
+        Self::launch(bucket, settings, print_banner, FORMAT_VERSION).await
+    }
+
+    async fn launch(
+        bucket: &Arc<dyn ObjectStore>,
+        settings: Settings,
+        print_banner: PrintBanner,
+        store_format: u32,
     ) -> Self {
         let faults = FaultStore::new(Arc::clone(bucket));
         let opener = bucket_opener(Arc::clone(&faults) as _);
@@ -94,6 +114,7 @@ impl TestMember {
         let uri = bound.urls().clients;
         let member = Member {
             settings: settings.with_memory_shares(),
+            store_format,
             dependencies,
             bound,
             traces: None,
@@ -229,6 +250,16 @@ impl Drop for TestMember {
         self.faults.kill();
         self.running.abort();
     }
+}
+
+/// Runs the program with the address of a member, and returns what it prints.
+pub async fn program(member: &TestMember, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slateberg"));
+    command.args(arguments).env("SLATEBERG_URL", &member.uri);
+    let output = tokio::task::spawn_blocking(move || command.output()).await;
+    let output = output.expect("no panic").expect("the program runs");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
 }
 
 /// Returns the record of the writer in the bucket.

@@ -107,6 +107,8 @@ actions! {
     ManageCursors = "ManageCursors"
     /// See the members of the cluster.
     ReadCluster = "ReadCluster"
+    /// Pause the cluster.
+    PauseCluster = "PauseCluster"
     /// Make another member of the cluster the writer.
     TransferWriter = "TransferWriter"
     /// Change records, as the server's background tasks do. Policies cannot refer to this action.

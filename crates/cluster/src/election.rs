@@ -44,12 +44,16 @@ pub struct Election {
     attempts: Vec<Attempt>,
     /// Whether the last put had no success, so that the register has to be read first.
     is_unresolved: bool,
+    /// Whether an eligible process that reads only the present format of the store may take over.
+    has_older_candidates: bool,
     /// This process is no candidate before this moment.
     not_before: Moment,
     failed_opens: u8,
     served_from: Moment,
     /// The process to which this holder gives its term.
     successor: Option<Successor>,
+    /// Whether this holder ends its term so that no process takes over.
+    is_pausing: bool,
     is_stopping: bool,
     #[cfg(test)]
     flaw: Option<Flaw>,
@@ -73,10 +77,12 @@ impl Election {
             held: None,
             attempts: Vec::new(),
             is_unresolved: false,
+            has_older_candidates: true,
             not_before: start,
             failed_opens: 0,
             served_from: start,
             successor: None,
+            is_pausing: false,
             is_stopping: false,
             #[cfg(test)]
             flaw: None,
@@ -108,6 +114,20 @@ impl Election {
     /// Sets the id of the catalog, which the next put contains.
     pub fn set_catalog(&mut self, catalog: Uuid) {
         self.catalog = Some(catalog);
+    }
+
+    /// Notes whether an eligible process that reads only the present format of the store may take
+    /// over. Until then, the election assumes this. While it is the case, a process that would raise
+    /// the format is no candidate, because the other one could not take over afterwards.
+    pub fn note_older_candidates(&mut self, exist: bool) {
+        self.has_older_candidates = exist;
+    }
+
+    /// Whether this process would raise the format of the store by opening it. The last holder has
+    /// raised it to its own format.
+    pub fn raises_format(&self) -> bool {
+        let format = |record: &WriterRecord| record.holder.store_format;
+        self.last_record().is_some_and(|it| format(it) < self.config.member.store_format)
     }
 
     /// Returns the current role.

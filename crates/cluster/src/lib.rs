@@ -35,13 +35,24 @@
 //!   the process, the store is fenced, or another process is the holder.
 //! - [`Role::Leaving`]: renews the record as `leaving` while it completes its requests and closes the
 //!   store. Then it puts `released`, or gives the next term to a successor: it puts `opening` in the
-//!   name of the successor, with the next term and epoch.
+//!   name of the successor, with the next term and epoch. If the operator pauses the cluster, it puts
+//!   `paused`.
 //! - [`Role::Deposed`]: reads the register, closes the store, and waits for two leases.
 //! - [`Role::Stopped`]: the election has ended, and the store is closed.
 //!
 //! A writer whose store is fenced may still be the rightful holder, for example if a candidate that
 //! lost the register opened the store late. It stops to answer, reads the register, and opens again
 //! if it still is the holder. After three failures within two leases it releases the register.
+//!
+//! # Pause
+//!
+//! An operator can pause the cluster, for example to copy the bucket. The holder completes its
+//! requests, closes the store, and puts `paused` with its own term. No process is a candidate until
+//! the operator replaces this record by the same one as `released` ([`WriterRecord::resumed`]). No
+//! process of the cluster does this, because none can authorize a change without a writer. A version
+//! that does not know pauses cannot read the record, which has a newer format, and so does not take
+//! over. A holder that fails before this put has not paused the cluster: another process takes over
+//! after its lease.
 //!
 //! # Invariants
 //!
@@ -66,9 +77,13 @@
 //!   holder. (`patience_from_the_start_of_a_read_breaks_patience`,
 //!   `patience_that_a_change_does_not_restart_breaks_patience`,
 //!   `notice_that_counts_as_a_release_breaks_patience`)
+//! - I6: a `paused` record is replaced only by an operator, and no process may answer reads from its
+//!   store meanwhile. (`takeover_of_a_paused_cluster_breaks_the_pause`,
+//!   `pause_before_the_store_closes_breaks_the_pause`)
 //!
 //! Without further faults, every state leads to a serving writer
-//! (`every_state_has_a_way_to_a_serving_writer`).
+//! (`every_state_has_a_way_to_a_serving_writer`,
+//! `every_state_of_a_pause_has_a_way_to_a_serving_writer`). An operator ends each pause.
 
 pub mod election;
 pub mod register;

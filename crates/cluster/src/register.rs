@@ -10,8 +10,8 @@ use super::shared_settings::SharedSettings;
 
 /// Path of the register, relative to the location of the state.
 pub const PATH: &str = "cluster/writer.json";
-/// The newest format that this version reads, and the only format that it writes.
-pub const FORMAT: u32 = 1;
+/// The newest format that this version reads.
+pub const FORMAT: u32 = 2;
 /// The maximum size of the register in bytes.
 pub const MAX_BYTES: usize = 4096;
 
@@ -64,6 +64,19 @@ pub enum WriterState {
     Leaving,
     /// The holder has given up its lease. Any candidate may take over at once.
     Released,
+    /// An operator has paused the cluster. No process may take over until an operator resumes it.
+    Paused,
+}
+
+impl WriterState {
+    /// Returns the format of records in this state: the oldest one that protects the record. A version
+    /// that does not know pauses must not take over, so it must not be able to read such a record.
+    pub const fn format(self) -> u32 {
+        match self {
+            Self::Opening | Self::Serving | Self::Leaving | Self::Released => 1,
+            Self::Paused => 2,
+        }
+    }
 }
 
 /// A process of the cluster.
@@ -76,6 +89,10 @@ pub struct Member {
     pub name: String,
     /// The version of slateberg.
     pub version: String,
+    /// The newest format of the store that the process reads. `None` if its version does not publish
+    /// it, which is older than any that does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_format: Option<u32>,
     /// Hashes of the settings that all processes must share.
     #[serde(default, skip_serializing_if = "SharedSettings::is_empty")]
     pub settings: SharedSettings,
@@ -154,6 +171,12 @@ impl WriterRecord {
         let bytes = serde_json::to_vec_pretty(self).map_err(RecordError::Malformed)?;
         check_size(&bytes)?;
         Ok(bytes)
+    }
+
+    /// Returns the record that ends the pause of this record: any candidate may take over.
+    pub fn resumed(&self, nonce: Uuid) -> Self {
+        let (state, renewal) = (WriterState::Released, self.renewal.saturating_add(1));
+        Self { format: state.format(), state, renewal, nonce, ..self.clone() }
     }
 
     /// Whether two records are the content of the same put.

@@ -76,6 +76,7 @@ use crate::{
     cluster::ClusterStatus,
     cluster::TransferWriterRequest,
     cluster::TransferStarted,
+    cluster::PauseStarted,
     error::ErrorResponse,
 )))]
 pub struct Components;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::cluster::reject_living_writer;
+use super::cluster::reject_cluster;
 use super::data_dir::lock_data_dir;
 use super::dependencies::{ClusterPart, Dependencies};
 use super::error::{BuildError, at_state};
@@ -112,7 +112,7 @@ impl Runtime {
         // The futures are boxed, because together they would take much of a thread's stack.
         if let ClusterPart::Alone = dependencies.part {
             Box::pin(state.probe(&dependencies)).await?;
-            reject_living_writer(&state).await?;
+            reject_cluster(&state).await?;
         }
         drop(phase);
         let _phase = progress.phase("opening warehouses and policies", None);

@@ -89,6 +89,15 @@ pub enum BuildError {
         /// The URL of the writer for other members.
         peer: String,
     },
+    /// An operator has paused the cluster on this state.
+    #[error(
+        "the state at {url} belongs to a cluster that an operator has paused. End the pause with `slateberg cluster \
+         resume`, or set cluster.enabled to start a member"
+    )]
+    Paused {
+        /// The URL of the state.
+        url: String,
+    },
     /// The record of a cluster's writer cannot be read.
     #[error(transparent)]
     Register(#[from] RegisterError),

@@ -9,9 +9,11 @@ use axum::http::StatusCode;
 use super::Result;
 use crate::api::cluster::ClusterControl;
 use crate::api::error::ApiError;
-use crate::api::extract::body::{MutationWithBody, ReadOperation};
+use crate::api::extract::body::{Mutation, MutationWithBody, ReadOperation};
 use crate::api::state::ApiState;
-use slateberg_management::cluster::{ClusterStatus, TransferStarted, TransferWriterRequest};
+use slateberg_management::cluster::{
+    ClusterStatus, PauseStarted, TransferStarted, TransferWriterRequest,
+};
 
 /// `GET /management/v1/cluster`.
 pub async fn status(
@@ -39,9 +41,28 @@ pub async fn transfer(
     let successor = cluster.find_successor(body.member.as_deref()).await?;
     let (id, name) = (successor.member.node, successor.member.name.clone());
     permissions.log_transfer(&operation, id, &name).await?;
-    let (term, from) = cluster.transfer(successor);
+    let (term, _, from) = cluster.writer();
+    cluster.transfer(successor);
     let started = TransferStarted { term, from, to: name, successor: id };
     Ok((StatusCode::ACCEPTED, Json(started)))
+}
+
+/// `POST /management/v1/cluster/pause`. The response does not wait for the pause: it is itself one of
+/// the requests that the writer completes first.
+pub async fn pause(
+    State(state): State<ApiState>,
+    Mutation(operation): Mutation,
+) -> Result<(StatusCode, Json<PauseStarted>)> {
+    let permissions = state.catalog.cluster();
+    permissions.check_pause(&operation)?;
+    if operation.idempotency.is_some() {
+        return Err(ApiError::bad_request("A pause does not support Idempotency-Key"));
+    }
+    let cluster = cluster(&state)?;
+    let (term, id, writer) = cluster.writer();
+    permissions.log_pause(&operation, id, &writer).await?;
+    cluster.pause();
+    Ok((StatusCode::ACCEPTED, Json(PauseStarted { term, writer })))
 }
 
 fn cluster(state: &ApiState) -> Result<Arc<dyn ClusterControl>> {

@@ -57,6 +57,8 @@ pub(super) struct ReplicaHost {
     pub(super) dependencies: Dependencies,
     /// The location of the writer's store.
     pub(super) location: StoreLocation,
+    /// The cluster, for requests of the management API.
+    pub(super) control: Arc<dyn ClusterControl>,
     /// Records telemetry of requests.
     pub(super) observer: Arc<Observer>,
 }
@@ -139,7 +141,8 @@ impl ReplicaHost {
         let part = ClusterPart::Standby(replica);
         let dependencies = Dependencies { part, ..self.dependencies.share() };
         let observer = Arc::clone(&self.observer);
-        let app = App::observed(self.settings.clone(), dependencies, observer).await?;
+        let mut app = App::observed(self.settings.clone(), dependencies, observer).await?;
+        app.cluster = Some(Arc::clone(&self.control));
         let background = Background::start_for_replica(&app.runtime);
         Ok(OpenReplica { services: Arc::new(CatalogServices::new(&app)), background })
     }

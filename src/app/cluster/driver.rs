@@ -12,12 +12,14 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::catalog_host::{CatalogHost, OpenCatalog};
+use super::followed_writer::WriterReport;
 use super::node::{Command, KnownWriter, Node};
 use super::peers::Peers;
+use super::upgrade_gate::UpgradeGate;
 use slateberg_base::error_chain::chain;
 use slateberg_base::uptime::uptime;
 use slateberg_cluster::register::{Tag, WriterRecord};
-use slateberg_cluster::{Election, Event, Moment, PutOutcome, Role, Step};
+use slateberg_cluster::{Election, Event, Moment, PutOutcome, Role, Step, WriterState};
 use slateberg_runtime::cluster::{RegisterError, WriterRegister};
 use slateberg_store as store;
 
@@ -39,12 +41,15 @@ pub(super) struct Driver {
     alarm: Option<Moment>,
     /// The catalog, between its opening and its closing.
     catalog: Option<Arc<OpenCatalog>>,
-    /// The sequence number of the newest change that this process knows as durable.
-    durable: u64,
+    /// The newest changes that this process knows as durable, and the policies in force.
+    report: WriterReport,
     /// Aborts the opening in progress.
     opening: Option<AbortHandle>,
-    /// Whether the term ends because of a transfer, so that this process continues as a standby.
-    is_transfer: bool,
+    /// Leaves the term to older versions during an upgrade.
+    gate: UpgradeGate,
+    /// Whether the term ends because of a transfer or a pause, so that this process continues as a
+    /// standby.
+    is_handover: bool,
     /// The smallest offset of the clocks before a put, since the last put that succeeded.
     put_offset_ms: i64,
     /// The end of the lease that the ports know.
@@ -67,7 +72,11 @@ pub(super) enum DrainState {
 /// The result of a task.
 enum TaskResult {
     Event(Event),
+    /// Whether members of an older version may take over.
+    OlderCandidates(bool),
     Opened(Box<OpenCatalog>),
+    /// This process has closed its store, whose last state was this.
+    Closed(WriterReport),
     /// The store with this epoch closed.
     StoreClosed(u64, store::Error),
 }
@@ -91,9 +100,10 @@ impl Driver {
             tasks: FuturesUnordered::new(),
             alarm: None,
             catalog: None,
-            durable: 0,
+            report: WriterReport::default(),
             opening: None,
-            is_transfer: false,
+            gate: UpgradeGate::default(),
+            is_handover: false,
             put_offset_ms: i64::MAX,
             lease_until: None,
             drain,
@@ -133,16 +143,23 @@ impl Driver {
         }
     }
 
-    /// Begins a transfer. The writer still processes requests while the memtable is flushed.
+    /// Begins a transfer or a pause. The writer still processes requests while the memtable is
+    /// flushed.
     fn execute(&mut self, command: Command) {
-        let Command::Transfer(successor) = command;
-        tracing::info!(to = successor.member.name, "the writer of the cluster is transferred");
+        let event = match command {
+            Command::Transfer(successor) => {
+                let to = &successor.member.name;
+                tracing::info!(to, "the writer of the cluster is transferred");
+                Event::Transfer { successor }
+            }
+            Command::Pause => Event::Pause,
+        };
         let catalog = self.catalog.clone();
         self.tasks.push(Box::pin(async move {
             if let Some(catalog) = catalog {
                 let _ = timeout(FLUSH_MAX, catalog.flush()).await;
             }
-            TaskResult::Event(Event::Transfer { successor })
+            TaskResult::Event(event)
         }));
     }
 
@@ -151,8 +168,8 @@ impl Driver {
     fn handle(&mut self, event: Event) -> bool {
         let (now, before) = (self.node.lease.now(), self.election.role());
         let is_written = matches!(event, Event::PutDone { outcome: PutOutcome::Written(_), .. });
-        if let Event::Transfer { .. } = event {
-            self.is_transfer = self.election.holds_term();
+        if let Event::Transfer { .. } | Event::Pause = event {
+            self.is_handover = self.election.holds_term();
         }
         let held_term = self.election.holds_term();
         let ids = &self.host.dependencies.ids;
@@ -162,7 +179,7 @@ impl Driver {
             tracing::info!(from = ?before, to = ?role, "the role of this member of the cluster changed");
         }
         let is_given = held_term && !self.election.holds_term();
-        if is_given && std::mem::take(&mut self.is_transfer) {
+        if is_given && std::mem::take(&mut self.is_handover) {
             self.notify();
         }
         let is_done = steps.contains(&Step::Done);
@@ -177,6 +194,9 @@ impl Driver {
         if is_written {
             self.put_offset_ms = i64::MAX;
         }
+        if let Some(search) = self.gate.search(&self.election, &self.peers) {
+            self.tasks.push(Box::pin(async move { TaskResult::OlderCandidates(search.await) }));
+        }
         self.node.publish(role, self.known_writer());
         is_done
     }
@@ -184,6 +204,10 @@ impl Driver {
     fn known_writer(&self) -> KnownWriter {
         if self.election.role() == Role::Writer && self.node.services().is_some() {
             return KnownWriter::Local(self.catalog_term());
+        }
+        let paused = |record: &&WriterRecord| record.state == WriterState::Paused;
+        if let Some(record) = self.election.last_record().filter(paused) {
+            return KnownWriter::Paused(Arc::new(record.clone()));
         }
         match self.election.known_writer() {
             Some(record) if record.holder.node != self.election.config().member.node => {
@@ -204,10 +228,13 @@ impl Driver {
             }
             Step::PutRegister { mut record, replaces } => {
                 if let Some(catalog) = &self.catalog {
-                    self.durable = catalog.durable_sequence();
-                    record.policy_hash = catalog.policy_hash();
+                    self.report = report(catalog);
                 }
-                record.sequence = self.durable;
+                record.sequence = self.report.sequence;
+                // During a pause, standbys execute reads of the last state.
+                if self.catalog.is_some() || record.state == WriterState::Paused {
+                    record.policy_hash.clone_from(&self.report.policy_hash);
+                }
                 let offset_ms = self.node.lease.clock_offset_ms();
                 self.put_offset_ms = self.put_offset_ms.min(offset_ms);
                 let (register, node) = (self.register.clone(), Arc::clone(&self.node));
@@ -279,7 +306,7 @@ impl Driver {
         if let Some(catalog) = &self.catalog {
             catalog.begin_shutdown();
         }
-        if self.is_transfer {
+        if self.is_handover {
             return self.hold_requests();
         }
         self.drain.send_if_modified(|state| {
@@ -306,7 +333,7 @@ impl Driver {
                 && timeout(drain_max, services.completed()).await.is_err()
             {
                 let seconds = drain_max.as_secs();
-                tracing::warn!(seconds, "some requests did not complete before the transfer");
+                tracing::warn!(seconds, "some requests did not complete before the term ended");
             }
             TaskResult::Event(Event::Drained)
         }));
@@ -316,10 +343,9 @@ impl Driver {
         self.node.serve(None);
         let catalog = self.catalog.take();
         self.tasks.push(Box::pin(async move {
-            if let Some(catalog) = catalog {
-                catalog.close().await;
-            }
-            TaskResult::Event(Event::StoreClosed)
+            let Some(catalog) = catalog else { return TaskResult::Event(Event::StoreClosed) };
+            catalog.close().await;
+            TaskResult::Closed(report(&catalog))
         }));
     }
 
@@ -327,6 +353,11 @@ impl Driver {
     fn event_of(&mut self, result: TaskResult) -> Event {
         match result {
             TaskResult::Event(event) => event,
+            TaskResult::OlderCandidates(exist) => {
+                self.gate.end();
+                self.election.note_older_candidates(exist);
+                Event::Tick
+            }
             TaskResult::Opened(catalog) => {
                 let catalog = Arc::new(*catalog);
                 let epoch = catalog.epoch();
@@ -337,6 +368,10 @@ impl Driver {
                 }));
                 self.catalog = Some(catalog);
                 Event::Opened { epoch }
+            }
+            TaskResult::Closed(report) => {
+                self.report = report;
+                Event::StoreClosed
             }
             TaskResult::StoreClosed(epoch, error) => {
                 // The driver itself closes the store, too. Then the catalog is no longer here.
@@ -350,6 +385,11 @@ impl Driver {
             }
         }
     }
+}
+
+fn report(catalog: &OpenCatalog) -> WriterReport {
+    let (sequence, policy_hash) = (catalog.durable_sequence(), catalog.policy_hash());
+    WriterReport { sequence, policy_hash }
 }
 
 async fn read(register: WriterRegister, node: Arc<Node>) -> TaskResult {

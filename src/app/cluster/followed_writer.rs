@@ -28,6 +28,13 @@ impl FollowedWriter {
         Self { record, newest: Arc::default() }
     }
 
+    /// Begins to follow the state that the last writer has left for a pause.
+    pub(super) fn paused(last: &WriterRecord) -> Self {
+        let paused = Self::new(None);
+        paused.note(last.sequence, &last.policy_hash);
+        paused
+    }
+
     /// Notes a report.
     pub(super) fn note(&self, sequence: u64, policy_hash: &str) {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,7 +19,7 @@ use super::peers::Peers;
 use super::session::{ChangeSource, Session, SessionParts};
 use slateberg_base::error_chain::{Cause, chain};
 use slateberg_base::retry::Backoff;
-use slateberg_cluster::{Role, WriterRecord};
+use slateberg_cluster::Role;
 
 /// Delays between attempts to open a replica.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -65,16 +65,19 @@ impl Follower {
         loop {
             // The senders belong to the node.
             let _ = roles.wait_for(|role| *role == Role::Standby).await;
-            let record = match &*writer.borrow_and_update() {
-                KnownWriter::Remote(record) => Some(Arc::clone(record)),
-                KnownWriter::Unknown | KnownWriter::Local(_) => None,
-            };
-            let is_other = |known: &KnownWriter| match (&record, known) {
-                (Some(record), known) => known.is_other_than(record),
-                (None, known) => matches!(known, KnownWriter::Remote(_)),
+            let followed = writer.borrow_and_update().clone();
+            let is_other = |known: &KnownWriter| match (&followed, known) {
+                (KnownWriter::Remote(_), KnownWriter::Paused(_)) => true,
+                (KnownWriter::Remote(record), known) => known.is_other_than(record),
+                (KnownWriter::Paused(last), KnownWriter::Paused(record)) => {
+                    !last.is_same_put(record)
+                }
+                // After a pause, the replica executes reads until there is a writer.
+                (KnownWriter::Paused(_), known) => matches!(known, KnownWriter::Remote(_)),
+                (_, known) => matches!(known, KnownWriter::Remote(_) | KnownWriter::Paused(_)),
             };
             tokio::select! {
-                never = self.keep_replica(record.clone()) => match never {},
+                never = self.keep_replica(&followed) => match never {},
                 _ = writer.wait_for(is_other) => {}
                 _ = roles.wait_for(|role| *role != Role::Standby) => {}
             }
@@ -83,13 +86,18 @@ impl Follower {
     }
 
     /// Keeps a replica that follows this writer.
-    async fn keep_replica(&self, record: Option<Arc<WriterRecord>>) -> Infallible {
-        let writer = FollowedWriter::new(record);
-        if writer.record.is_none() {
-            // A process that has just started does not know the writer yet.
-            sleep(NO_WRITER_PAUSE).await;
-            return self.keep_log_replica(&writer).await;
-        }
+    async fn keep_replica(&self, known: &KnownWriter) -> Infallible {
+        let writer = match known {
+            KnownWriter::Remote(record) => FollowedWriter::new(Some(Arc::clone(record))),
+            KnownWriter::Paused(last) => {
+                return self.keep_log_replica(&FollowedWriter::paused(last)).await;
+            }
+            KnownWriter::Unknown | KnownWriter::Local(_) => {
+                // A process that has just started does not know the writer yet.
+                sleep(NO_WRITER_PAUSE).await;
+                return self.keep_log_replica(&FollowedWriter::new(None)).await;
+            }
+        };
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         let mut feed = self.start_session(&writer, ChangeSource::Feed).await;
         loop {

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::buffered::{BufferedRequest, RequestCopy, remove_connection_headers};
 use super::catalog_services::PortKind;
-use super::local_response::{LocalResponse, unavailable};
+use super::local_response::{LocalResponse, paused, unavailable};
 use super::member_port::TERM_LOST;
 use super::node::{KnownWriter, Node};
 use super::peers::Peers;
@@ -68,6 +68,8 @@ pub(super) struct Forwarder {
     unverified: UnverifiedBodies,
     forward_wait: Duration,
     lease_wait: Duration,
+    /// Whether this member keeps a replica.
+    local_reads: bool,
 }
 
 /// The body of a response. Its memory is reserved until the client has received it.
@@ -115,6 +117,7 @@ impl Forwarder {
             settings,
             forward_wait,
             lease_wait,
+            local_reads: all_settings.cluster.local_reads,
         }
     }
 
@@ -217,9 +220,14 @@ impl Forwarder {
         }
     }
 
+    /// Whether a replica of this member can execute a request.
+    fn is_replicated(&self, request: &BufferedRequest) -> bool {
+        self.local_reads && self.routes().is_replicated(&request.method, request.path())
+    }
+
     /// Executes a read on the first replica that can. Returns nothing for other requests.
     async fn read_on_replicas(&self, port: PortKind, request: &BufferedRequest) -> Response {
-        if !self.routes().is_replicated(&request.method, request.path()) {
+        if !self.is_replicated(request) {
             return pending().await;
         }
         let mut changes = self.node.replica_changes();
@@ -254,7 +262,8 @@ impl Forwarder {
             let attempt = match &known {
                 KnownWriter::Remote(record) => self.send(port, request, record, &mut writer).await,
                 KnownWriter::Local(_) => self.respond_here(port, request).await,
-                KnownWriter::Unknown => Attempt::NotExecuted,
+                KnownWriter::Paused(_) if !self.is_replicated(request) => break,
+                KnownWriter::Paused(_) | KnownWriter::Unknown => Attempt::NotExecuted,
             };
             match (attempt, known) {
                 // An earlier attempt may have been executed in spite of this response.
@@ -287,6 +296,9 @@ impl Forwarder {
             return unknown_outcome(&writer);
         }
         counters.without_writer.add(1);
+        if self.node.is_paused() {
+            return paused();
+        }
         let seconds = self.forward_wait.as_secs();
         unavailable(&format!("The cluster has had no writer for {seconds} s"))
     }

@@ -19,6 +19,13 @@ pub(super) enum LocalResponse {
     Failed(Response),
 }
 
+/// 503: the cluster has no writer until an operator resumes it.
+pub(super) fn paused() -> Response {
+    let message = "An operator has paused the cluster: it executes only reads until `slateberg cluster resume`";
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    ApiError::new(status, "ClusterPausedException", message).into_response()
+}
+
 /// 503: the client may retry.
 pub(super) fn unavailable(message: &str) -> Response {
     let status = StatusCode::SERVICE_UNAVAILABLE;

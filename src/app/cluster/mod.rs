@@ -8,7 +8,8 @@
 //! - [`follower`] and [`session`]: keep the [`replica`] on which a standby executes reads itself. The
 //!   writer sends its changes ([`replication_feed`], [`feed_reader`]), and confirms that a replica is
 //!   current ([`read_rounds`]). Without a writer, the replica reads the log in the bucket.
-//! - [`transfers`] and [`peers`]: the other members, and the planned transfer of the writer to one.
+//! - [`transfers`] and [`peers`]: the other members, and the planned end of the term of this one.
+//! - [`upgrade_gate`]: a newer version leaves the term to older ones during an upgrade.
 //! - [`member_port`], [`member_tls`] and [`identity`]: connections between members.
 
 mod bucket_contact;
@@ -40,6 +41,7 @@ mod run;
 mod session;
 mod transfers;
 mod unverified;
+mod upgrade_gate;
 
 pub use catalog_host::PrintBanner;
 pub use identity::IdentityError;

@@ -27,6 +27,8 @@ const SUSPECT_EVERY: Duration = Duration::from_millis(100);
 pub(super) enum Command {
     /// Give the term to another member.
     Transfer(Successor),
+    /// End the term so that no member takes over.
+    Pause,
 }
 
 /// The writer, as far as this member knows.
@@ -38,13 +40,17 @@ pub(super) enum KnownWriter {
     Local(u64),
     /// Another member.
     Remote(Arc<WriterRecord>),
+    /// There is no writer, because an operator has paused the cluster. The record is that of the last
+    /// writer.
+    Paused(Arc<WriterRecord>),
 }
 
 impl KnownWriter {
     /// Whether there is a writer, and it is not the one of this record.
     pub(super) fn is_other_than(&self, record: &WriterRecord) -> bool {
         match self {
-            Self::Unknown => false,
+            // The last writer completes its requests, also before a pause.
+            Self::Unknown | Self::Paused(_) => false,
             Self::Local(_) => true,
             Self::Remote(known) => {
                 (known.term, known.holder.node) != (record.term, record.holder.node)
@@ -140,10 +146,15 @@ impl Node {
     /// The term of the writer; 0 if this process knows no writer.
     pub(super) fn term(&self) -> u64 {
         match &*self.writer.borrow() {
-            KnownWriter::Unknown => 0,
+            KnownWriter::Unknown | KnownWriter::Paused(_) => 0,
             KnownWriter::Local(term) => *term,
             KnownWriter::Remote(record) => record.term,
         }
+    }
+
+    /// Whether an operator has paused the cluster.
+    pub(super) fn is_paused(&self) -> bool {
+        matches!(&*self.writer.borrow(), KnownWriter::Paused(_))
     }
 
     /// The role of this process, and its changes.
@@ -193,6 +204,9 @@ impl Node {
         let term = self.term();
         let help = "The term of the cluster's writer; 0 if there is no writer.";
         into.gauge("slateberg.cluster.term", "1", help, Vec::new(), term as f64);
+        let help = "Whether an operator has paused the cluster, so that it has no writer.";
+        let value = f64::from(u8::from(self.is_paused()));
+        into.gauge("slateberg.cluster.paused", "1", help, Vec::new(), value);
         let help = "Sections of the settings in which this member differs from the writer.";
         let different = self.settings_unlike_writer().map_or(0, |(_, sections)| sections.len());
         into.gauge(
@@ -242,11 +256,19 @@ impl Node {
                 (KnownWriter::Remote(_), KnownWriter::Remote(record)) => {
                     !known.is_other_than(record)
                 }
+                (KnownWriter::Paused(known), KnownWriter::Paused(record)) => {
+                    known.is_same_put(record)
+                }
                 (known, writer) => known == writer,
             };
             *known = writer;
             !is_same
         });
+        if is_other_writer && self.is_paused() {
+            tracing::warn!(
+                "an operator has paused the cluster: no member becomes the writer until `slateberg cluster resume`"
+            );
+        }
         if is_other_writer
             && let Some((writer, sections)) = self.settings_unlike_writer()
             && !sections.is_empty()

@@ -106,12 +106,16 @@ impl ClusterPort {
     }
 }
 
-/// 200 if this member knows the writer, to which it forwards requests.
+/// 200 if this member knows the writer, to which it forwards requests. Also 200 while the cluster is
+/// paused: the member executes reads, and its response to a change names the reason.
 fn ready(node: &Node) -> Response {
     match &*node.writer().borrow() {
         KnownWriter::Remote(record) => {
             let writer = &record.holder.name;
             Json(json!({ "status": "ready", "role": "standby", "writer": writer })).into_response()
+        }
+        KnownWriter::Paused(_) => {
+            Json(json!({ "status": "paused", "role": "standby" })).into_response()
         }
         KnownWriter::Unknown | KnownWriter::Local(_) => {
             unavailable("The cluster has no writer at the moment")

@@ -24,6 +24,7 @@ use super::node::{KnownWriter, Node};
 use super::peers::Peers;
 use super::ports::ClusterPort;
 use super::transfers::Transfers;
+use crate::api::cluster::ClusterControl;
 use crate::api::frame::RequestFrame;
 use crate::api::observe::Observer;
 use crate::app::connections::{self, Limits};
@@ -91,6 +92,8 @@ pub enum ClusterError {
 pub struct Member {
     /// The settings, with shares of memory.
     pub settings: Settings,
+    /// The newest format of the store that this process reads.
+    pub store_format: u32,
     /// The replaceable parts.
     pub dependencies: Dependencies,
     /// The ports for clients and operators.
@@ -106,7 +109,8 @@ pub struct Member {
 /// Runs a member until `stop` completes, and then until it has completed the requests in progress
 /// and released its lease.
 pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), ClusterError> {
-    let Member { settings, dependencies, bound, traces, print_banner, print_standby } = member;
+    let Member { settings, store_format, dependencies, bound, traces, print_banner, print_standby } =
+        member;
     let (state, signer, dependencies) = open_state(dependencies, &settings).await?;
     let lease = settings.cluster.lease(&state.url);
     let request_max = lease / REQUESTS_IN_LEASE;
@@ -114,7 +118,7 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     let address = settings.cluster.listen;
     let listener = listen(address).await;
     let listener = listener.map_err(|source| ClusterError::Listen { address, source })?;
-    let record = record(&settings, &dependencies, &identity, &listener)?;
+    let record = record(&settings, store_format, &dependencies, &identity, &listener)?;
     let members = Members::open(state.opened(), &signer, request_max);
     announce(&members, &record).await?;
     let bucket = BucketContact::new(settings.cluster.without_bucket, lease);
@@ -148,6 +152,7 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
         peers: &peers,
         observer: &observer,
         members: &members,
+        control: &(Arc::clone(&transfers) as _),
     };
     let following = follow(&parts, state.location.clone());
     let mut ports = Ports::serve(&parts, bound, listener)?;
@@ -190,12 +195,13 @@ async fn open_state(
 
 /// Starts to keep a replica, unless the settings turn this off.
 fn follow(parts: &PortParts<'_>, location: StoreLocation) -> Option<RunningFollower> {
-    let PortParts { settings, dependencies, node, peers, observer, .. } = *parts;
+    let PortParts { settings, dependencies, node, peers, observer, control, .. } = *parts;
     settings.cluster.local_reads.then(|| {
         let host = ReplicaHost {
             settings: settings.clone(),
             dependencies: dependencies.share(),
             location,
+            control: Arc::clone(control),
             observer: Arc::clone(observer),
         };
         Follower::start(host, Arc::clone(node), Arc::clone(peers))
@@ -285,6 +291,7 @@ async fn stopped(
 
 fn record(
     settings: &Settings,
+    store_format: u32,
     dependencies: &Dependencies,
     identity: &MemberIdentity,
     listener: &TcpListener,
@@ -304,7 +311,8 @@ fn record(
     let node = dependencies.ids.random();
     let shared = SharedSettings(settings.shared_hashes());
     let version = VERSION.to_owned();
-    let member = slateberg_cluster::Member { node, name, version, settings: shared };
+    let store_format = Some(store_format);
+    let member = slateberg_cluster::Member { node, name, version, store_format, settings: shared };
     let url = format!("https://{advertised}");
     let peer = Peer { url, certificate_sha256: identity.sha256.clone() };
     Ok(MemberRecord::new(member, peer, settings.cluster.eligible))
@@ -313,7 +321,9 @@ fn record(
 /// Prints once that this process is a standby.
 async fn report_standby(node: Arc<Node>, print: Box<dyn FnOnce(&str) + Send>) {
     let mut writer = node.writer();
-    let Ok(known) = writer.wait_for(|known| *known != KnownWriter::Unknown).await else { return };
+    let has_writer =
+        |known: &KnownWriter| matches!(known, KnownWriter::Remote(_) | KnownWriter::Local(_));
+    let Ok(known) = writer.wait_for(has_writer).await else { return };
     if let KnownWriter::Remote(record) = &*known {
         print(&record.holder.name);
     }
@@ -327,6 +337,7 @@ struct PortParts<'a> {
     peers: &'a Arc<Peers>,
     observer: &'a Arc<Observer>,
     members: &'a Members,
+    control: &'a Arc<dyn ClusterControl>,
 }
 
 /// The open ports of a member.
@@ -351,7 +362,7 @@ impl Ports {
         bound: BoundPorts,
         listener: TcpListener,
     ) -> Result<Self, ClusterError> {
-        let PortParts { settings, dependencies, node, peers, observer, members } = *parts;
+        let PortParts { settings, dependencies, node, peers, observer, members, .. } = *parts;
         let (stop, stopping) = watch::channel(false);
         let connections = &dependencies.connections;
         let registry = Arc::new(Registry::default());

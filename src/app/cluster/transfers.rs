@@ -1,32 +1,35 @@
-//! [`Transfers`]: the members as the writer sees them, and the planned transfer of the writer.
+//! [`Transfers`]: the members as this member sees them, and the planned end of its term as the writer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures::future::{BoxFuture, join_all};
 use tokio::time::timeout;
+use uuid::Uuid;
 
-use super::node::{Command, Node};
+use super::node::{Command, KnownWriter, Node};
 use super::peers::Peers;
 use crate::api::cluster::ClusterControl;
 use crate::api::error::ApiError;
 use slateberg_base::error_chain::chain;
+use slateberg_base::version;
 use slateberg_cluster::{Role, Successor};
-use slateberg_management::cluster::{ClusterMember, ClusterRole, ClusterStatus};
+use slateberg_management::cluster::{ClusterMember, ClusterRole, ClusterState, ClusterStatus};
 use slateberg_runtime::cluster::MemberRecord;
 
 /// Time that a member that stops gives the choice of its successor.
 const CHOICE_MAX: Duration = Duration::from_secs(5);
 
-/// Transfers the writer to another member.
+/// Describes the members, and ends the term of this process by a transfer or a pause.
 pub(super) struct Transfers {
     node: Arc<Node>,
     peers: Arc<Peers>,
 }
 
 impl Transfers {
-    /// Transfers the writer of this cluster.
+    /// Controls this member.
     pub(super) fn new(node: Arc<Node>, peers: Arc<Peers>) -> Arc<Self> {
         Arc::new(Self { node, peers })
     }
@@ -106,7 +109,9 @@ impl Transfers {
             let is_other = member.member.node != self.node.id;
             is_other && member.eligible && *role == ClusterRole::Standby
         });
-        let newest = candidates.max_by_key(|(member, _)| version(&member.member.version));
+        let newest = candidates.max_by_key(|(MemberRecord { member, .. }, _)| {
+            (member.store_format, version::numbers(&member.version))
+        });
         let none = || unavailable("No other member of the cluster can become the writer");
         newest.map(|(member, _)| successor(member)).ok_or_else(none)
     }
@@ -115,17 +120,36 @@ impl Transfers {
 impl ClusterControl for Transfers {
     fn status(&self) -> BoxFuture<'_, Result<ClusterStatus, ApiError>> {
         Box::pin(async move {
-            let members = self.members().await?.into_iter().map(|(record, role)| ClusterMember {
+            let known = self.node.writer().borrow().clone();
+            let (state, term, writer, settings) = match &known {
+                KnownWriter::Local(term) => {
+                    (ClusterState::Serving, *term, Some(self.node.id), &self.node.settings)
+                }
+                KnownWriter::Remote(record) => {
+                    let holder = &record.holder;
+                    (ClusterState::Serving, record.term, Some(holder.node), &holder.settings)
+                }
+                KnownWriter::Paused(record) => {
+                    (ClusterState::Paused, record.term, None, &record.holder.settings)
+                }
+                KnownWriter::Unknown => (ClusterState::Changing, 0, None, &self.node.settings),
+            };
+            let members = self.members().await?;
+            let responding = members.iter().filter(|(_, role)| *role != ClusterRole::Unreachable);
+            let formats: BTreeSet<_> =
+                responding.map(|(record, _)| record.member.store_format).collect();
+            let is_upgraded = formats.len() == 1;
+            let members = members.into_iter().map(|(record, role)| ClusterMember {
                 id: record.member.node,
                 name: record.member.name,
                 version: record.member.version,
+                store_format: record.member.store_format,
                 address: record.peer.url,
                 eligible: record.eligible,
                 role,
-                different_settings: record.member.settings.different_sections(&self.node.settings),
+                different_settings: record.member.settings.different_sections(settings),
             });
-            let (term, writer) = (self.node.term(), self.node.id);
-            Ok(ClusterStatus { term, writer, members: members.collect() })
+            Ok(ClusterStatus { state, is_upgraded, term, writer, members: members.collect() })
         })
     }
 
@@ -136,20 +160,21 @@ impl ClusterControl for Transfers {
         Box::pin(self.find(member))
     }
 
-    fn transfer(&self, successor: Successor) -> (u64, String) {
-        let started = (self.node.term(), self.node.name.clone());
+    fn writer(&self) -> (u64, Uuid, String) {
+        (self.node.term(), self.node.id, self.node.name.clone())
+    }
+
+    fn transfer(&self, successor: Successor) {
         self.node.command(Command::Transfer(successor));
-        started
+    }
+
+    fn pause(&self) {
+        self.node.command(Command::Pause);
     }
 }
 
 fn successor(member: MemberRecord) -> Successor {
     Successor { member: member.member, peer: member.peer }
-}
-
-/// The numbers of a version.
-fn version(text: &str) -> Vec<u64> {
-    text.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
 }
 
 fn unavailable(message: &str) -> ApiError {

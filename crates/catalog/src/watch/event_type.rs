@@ -313,7 +313,7 @@ fn effect(action: ChangeAction, version_before: Option<u64>) -> Effect {
         A::CreateCheckpoint => return OnCatalog("checkpoint.created"),
         A::DeleteCheckpoint => return OnCatalog("checkpoint.deleted"),
         A::RotateDataKey | A::RewrapDataKeys => return OnCatalog("encryption.changed"),
-        A::TransferWriter | A::Import | A::Restore | A::Clone => {
+        A::TransferWriter | A::PauseCluster | A::Import | A::Restore | A::Clone => {
             return OnCatalog("catalog.changed");
         }
     })

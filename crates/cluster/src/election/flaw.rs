@@ -19,6 +19,8 @@ pub(crate) enum Flaw {
     ReleaseBeforeAuthorityEnds,
     GiveBeforeStoreCloses,
     NoticeReleases,
+    PauseBeforeStoreCloses,
+    TakeOverPaused,
 }
 
 impl Election {
@@ -69,7 +71,15 @@ impl Election {
         if self.has(Flaw::ReleaseBeforeAuthorityEnds) {
             return WriterState::Released;
         }
+        if self.has(Flaw::PauseBeforeStoreCloses) && self.is_pausing {
+            return WriterState::Paused;
+        }
         WriterState::Leaving
+    }
+
+    /// Only an operator ends a pause.
+    pub(super) fn respects_pause(&self) -> bool {
+        !self.has(Flaw::TakeOverPaused)
     }
 
     /// A holder gives its term only after its store has closed, so that no read of this store comes

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::state::{Attempt, Phase, Request, StoreState, patience};
 use super::{Election, Step};
-use crate::register::{FORMAT, WriterRecord, WriterState};
+use crate::register::{WriterRecord, WriterState};
 use crate::time::Moment;
 
 impl Election {
@@ -23,7 +23,7 @@ impl Election {
     fn change_phase(&mut self, now: Moment, steps: &mut Vec<Step>) -> bool {
         let before = self.phase;
         let is_closed = self.store == StoreState::Closed;
-        if (self.is_stopping || self.successor.is_some()) && self.leave(now, is_closed, steps) {
+        if self.is_leaving() && self.leave(now, is_closed, steps) {
             return true;
         }
         match self.phase {
@@ -52,6 +52,11 @@ impl Election {
             _ => {}
         }
         self.phase != before
+    }
+
+    /// Whether the operator ends the term or the process.
+    fn is_leaving(&self) -> bool {
+        self.is_stopping || self.is_pausing || self.successor.is_some()
     }
 
     /// Leaves the current phase on the way to the end of the term or of the process. Returns whether
@@ -91,7 +96,7 @@ impl Election {
                 steps.push(Step::CloseStore);
             }
             // An open that the operator does not stop ends by itself.
-            StoreState::Opening if self.is_stopping || self.successor.is_some() => {
+            StoreState::Opening if self.is_leaving() => {
                 self.store = StoreState::Aborting;
                 steps.push(Step::AbortOpen);
             }
@@ -107,15 +112,20 @@ impl Election {
         }
     }
 
-    /// Returns the moment from which this standby may take over the observed record.
+    /// Returns the moment from which this standby may take over the observed record. `None` during a
+    /// pause, and while an older version may take over.
     fn claim_from(&self) -> Option<Moment> {
         if !self.config.eligible || !self.has_read || self.store != StoreState::Closed {
+            return None;
+        }
+        if self.raises_format() && self.has_older_candidates {
             return None;
         }
         let Some(observed) = &self.observed else { return Some(self.not_before) };
         let record = &observed.record;
         let from = match record.state {
             WriterState::Released => observed.seen,
+            WriterState::Paused if self.respects_pause() => return None,
             _ => observed.seen + patience(record),
         };
         Some(from.max(self.not_before))
@@ -161,6 +171,7 @@ impl Election {
             Phase::Confirming | Phase::Serving => Some(WriterState::Serving),
             Phase::Draining => Some(self.state_of_draining()),
             Phase::Closing => Some(WriterState::Leaving),
+            Phase::Releasing if self.is_pausing => Some(WriterState::Paused),
             Phase::Releasing => Some(WriterState::Released),
         };
         let Some(state) = state else {
@@ -186,7 +197,7 @@ impl Election {
             _ => held.map_or(0, |it| it.epoch),
         };
         let record = WriterRecord {
-            format: FORMAT,
+            format: state.format(),
             catalog: self.catalog.or(previous.and_then(|it| it.catalog)),
             term: term.saturating_add(u64::from(held.is_none())),
             renewal: renewal.saturating_add(1),

@@ -52,7 +52,12 @@ impl Election {
             }
             Event::Transfer { successor } => {
                 let is_other = successor.member.node != self.config.member.node;
-                self.successor = Some(successor).filter(|_| is_other && self.held.is_some());
+                let may_transfer = self.held.is_some() && !self.is_pausing;
+                self.successor = Some(successor).filter(|_| is_other && may_transfer);
+            }
+            Event::Pause if self.held.is_some() => {
+                self.is_pausing = true;
+                self.successor = None;
             }
             Event::Stop => self.is_stopping = true,
             Event::RegisterChanged if self.phase == Phase::Standby => {
@@ -62,7 +67,7 @@ impl Election {
                 }
             }
             Event::Drained if self.phase == Phase::Draining => self.phase = Phase::Closing,
-            Event::Drained | Event::RegisterChanged | Event::Tick => {}
+            Event::Drained | Event::RegisterChanged | Event::Pause | Event::Tick => {}
         }
     }
 
@@ -107,7 +112,7 @@ impl Election {
         let is_own = record.holder.node == self.config.member.node;
         let may_continue = self.config.eligible && !self.is_stopping;
         match record.state {
-            WriterState::Serving => {}
+            WriterState::Serving | WriterState::Paused => {}
             WriterState::Opening if is_own && may_continue && self.store == StoreState::Closed => {
                 // The time of the put is unknown, so it gives no authority: this begins with the
                 // own put of `serving`.
@@ -131,12 +136,14 @@ impl Election {
         }
     }
 
-    /// The successor has the term now. This process is a standby as soon as its store is closed.
+    /// The successor has the term now, or the cluster is paused. This process is a standby as soon as
+    /// its store is closed.
     fn give_up_term(&mut self, now: Moment) {
         self.attempts.clear();
         self.is_unresolved = false;
         self.held = None;
         self.successor = None;
+        self.is_pausing = false;
         self.failed_opens = 0;
         self.phase = Phase::Deposed;
         self.next = now + self.config.retry();
@@ -200,6 +207,7 @@ impl Election {
             }
             (Phase::Confirming, WriterState::Serving) if is_own_store => self.serve(now, steps),
             (Phase::Releasing, WriterState::Released) => self.lose(now),
+            (Phase::Releasing, WriterState::Paused) => self.give_up_term(now),
             (Phase::Checking, _) => self.phase = Phase::ReadingEpoch,
             // An earlier put is in the register, and not the one that this phase needs.
             (Phase::Naming(_) | Phase::Confirming | Phase::Releasing, _) => self.next = now,
@@ -267,6 +275,7 @@ impl Election {
         self.attempts.clear();
         self.is_unresolved = false;
         self.successor = None;
+        self.is_pausing = false;
         self.next = now + self.config.renewal();
         if self.held.take().is_none() {
             self.phase = Phase::Standby;

@@ -44,11 +44,14 @@ pub enum Event {
     /// The store is closed. Also reported if it closed by itself.
     StoreClosed,
     /// The operator transfers the term to another process. Ignored unless this process holds the
-    /// register.
+    /// register, and during a pause.
     Transfer {
         /// The process that continues.
         successor: Successor,
     },
+    /// The operator pauses the cluster. Ignored unless this process holds the register. Replaces a
+    /// transfer that has not ended.
+    Pause,
     /// The operator stops the process.
     Stop,
     /// Another process may have replaced the register.

@@ -60,6 +60,7 @@ fn config(node: u128) -> ElectionConfig {
             node,
             name: "lake-0".into(),
             version: "0.1.0".into(),
+            store_format: None,
             settings: SharedSettings::default(),
         },
         peer: Peer { url: "https://10.0.0.1:9182".into(), certificate_sha256: "00".into() },
@@ -432,4 +433,13 @@ fn stopped_process_aborts_its_open_and_releases_the_register() {
     let (record, _) = put(&process.at(20, Event::OpenFailed));
     assert_eq!(record.state, WriterState::Released);
     assert_eq!(process.at(30, written(20, "b")), [Step::Done]);
+}
+
+#[test]
+fn process_that_raises_the_store_format_waits_for_older_ones() {
+    let mut process = Process::with(|config| config.member.store_format = Some(2));
+    process.at(0, read(Some(foreign(WriterState::Released, 1))));
+    assert_eq!(process.election.role(), Role::Standby);
+    process.election.note_older_candidates(false);
+    assert_eq!(process.at(1, Event::Tick)[0], Step::ReadEpoch);
 }

@@ -46,9 +46,29 @@ fn unknown_members_of_a_record_are_ignored() {
 
 #[test]
 fn record_of_a_newer_format_is_rejected_by_its_format() {
-    let error = WriterRecord::from_json(br#"{ "format": 2, "leader": [] }"#).unwrap_err();
-    assert!(matches!(error, RecordError::NewerFormat { format: 2 }));
-    assert!(error.to_string().contains("format 2"), "{error}");
+    let error = WriterRecord::from_json(br#"{ "format": 3, "leader": [] }"#).unwrap_err();
+    assert!(matches!(error, RecordError::NewerFormat { format: 3 }));
+    assert!(error.to_string().contains("format 3"), "{error}");
+}
+
+#[test]
+fn only_a_paused_record_has_the_second_format() {
+    let states = [
+        WriterState::Opening,
+        WriterState::Serving,
+        WriterState::Leaving,
+        WriterState::Released,
+        WriterState::Paused,
+    ];
+    assert_eq!(states.map(WriterState::format), [1, 1, 1, 1, 2]);
+    let json =
+        RECORD.replace("\"serving\"", "\"paused\"").replace("\"format\": 1", "\"format\": 2");
+    let paused = WriterRecord::from_json(json.as_bytes()).unwrap();
+    assert_eq!(String::from_utf8(paused.to_json().unwrap()).unwrap(), json);
+    let nonce = Uuid::from_u64_pair(0, 9);
+    let resumed = paused.resumed(nonce);
+    assert_eq!((resumed.format, resumed.state), (1, WriterState::Released));
+    assert_eq!((resumed.term, resumed.renewal, resumed.nonce), (42, 1188, nonce));
 }
 
 #[test]

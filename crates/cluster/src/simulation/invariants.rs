@@ -15,6 +15,9 @@ impl World {
         {
             self.report(Invariant::Reads);
         }
+        if self.is_paused() && self.nodes.iter().any(|node| node.may_read(self.now)) {
+            self.report(Invariant::Pause);
+        }
         let is_confirmed = |node: &Node| {
             let store = node.store.as_ref().map(|store| (node.id(), store.epoch));
             store.is_some_and(|store| self.confirmed.contains(&store))
@@ -32,6 +35,9 @@ impl World {
             term if term == self.holders.len() + 1 => self.holders.push(holder),
             term if term == self.holders.len() && self.holders.last() == Some(&holder) => {}
             _ => self.report(Invariant::Terms),
+        }
+        if self.is_paused() {
+            self.report(Invariant::Pause);
         }
         let Some((old, _)) = &self.register else { return };
         let is_free = old.state == WriterState::Released || old.holder.node == *sender;

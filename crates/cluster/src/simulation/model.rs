@@ -81,6 +81,7 @@ impl Model for Cluster {
             Property::always("confirmation", |_, it: &World| {
                 !it.violations.contains(&Invariant::Confirmation)
             }),
+            Property::always("pause", |_, it: &World| !it.violations.contains(&Invariant::Pause)),
             Property::always("recovery", |model: &Cluster, it: &World| {
                 !model.checks_recovery || it.recovers()
             }),
@@ -102,6 +103,7 @@ const NO_FAULTS: Faults = Faults {
     lost_responses: 0,
     stops: 0,
     transfers: 0,
+    pauses: 0,
     notices: 0,
     crashes: 0,
     foreign_opens: 0,
@@ -193,6 +195,29 @@ fn every_state_of_a_transfer_has_a_way_to_a_serving_writer() {
 }
 
 #[test]
+fn pause_keeps_the_invariants() {
+    check(cluster(2, Start::Serving, 2, Faults { pauses: 1, commits: 2, ..NO_FAULTS }));
+    check(cluster(2, Start::Opening, 2, Faults { pauses: 1, ..NO_FAULTS }));
+    check(cluster(2, Start::Serving, 1, Faults { pauses: 1, lost_responses: 1, ..NO_FAULTS }));
+    check(cluster(2, Start::Serving, 1, Faults { pauses: 1, transfers: 1, ..NO_FAULTS }));
+    check(cluster(2, Start::Serving, 1, Faults { pauses: 1, stops: 1, ..NO_FAULTS }));
+}
+
+#[test]
+fn pause_that_outlasts_the_lease_keeps_the_invariants() {
+    check(cluster(2, Start::Serving, 5, Faults { pauses: 1, commits: 0, ..NO_FAULTS }));
+}
+
+#[test]
+fn every_state_of_a_pause_has_a_way_to_a_serving_writer() {
+    for (lost_responses, crashes) in [(1, 0), (0, 1)] {
+        let faults = Faults { pauses: 1, lost_responses, crashes, commits: 0, ..NO_FAULTS };
+        let cluster = cluster(2, Start::Serving, 1, faults);
+        check(Cluster { checks_recovery: true, ..cluster });
+    }
+}
+
+#[test]
 fn notices_keep_the_invariants() {
     check(cluster(2, Start::Serving, 3, Faults { notices: 1, ..NO_FAULTS }));
 }
@@ -270,6 +295,19 @@ fn term_that_is_given_before_the_store_closes_breaks_reads() {
     let faults = Faults { transfers: 1, ..NO_FAULTS };
     let cluster = cluster(2, Start::Serving, 1, faults);
     check_finds_in(cluster, Mistake::Protocol(Flaw::GiveBeforeStoreCloses), "reads");
+}
+
+#[test]
+fn takeover_of_a_paused_cluster_breaks_the_pause() {
+    let faults = Faults { pauses: 1, commits: 0, ..NO_FAULTS };
+    check_finds(Mistake::Protocol(Flaw::TakeOverPaused), faults, "pause");
+}
+
+#[test]
+fn pause_before_the_store_closes_breaks_the_pause() {
+    let faults = Faults { pauses: 1, ..NO_FAULTS };
+    let cluster = cluster(2, Start::Serving, 1, faults);
+    check_finds_in(cluster, Mistake::Protocol(Flaw::PauseBeforeStoreCloses), "pause");
 }
 
 #[test]

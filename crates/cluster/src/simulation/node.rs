@@ -95,6 +95,7 @@ impl Node {
                 node,
                 name: String::new(),
                 version: String::new(),
+                store_format: None,
                 settings: SharedSettings::default(),
             },
             peer: Peer { url: String::new(), certificate_sha256: String::new() },

@@ -13,6 +13,7 @@ const FAULTS: Faults = Faults {
     lost_responses: 12,
     stops: 1,
     transfers: 4,
+    pauses: 2,
     notices: 4,
     crashes: 1,
     foreign_opens: 1,
@@ -34,6 +35,7 @@ fn run(world: &mut World, choices: &[(u8, u16)]) {
                 Action::LoseResponse(..)
                     | Action::Stop(_)
                     | Action::Transfer(..)
+                    | Action::Pause(_)
                     | Action::Notify(_)
                     | Action::Crash(_)
                     | Action::ForeignOpen

@@ -29,6 +29,7 @@ pub(super) struct Faults {
     pub(super) lost_responses: u8,
     pub(super) stops: u8,
     pub(super) transfers: u8,
+    pub(super) pauses: u8,
     /// Notices that the register has changed, true or not.
     pub(super) notices: u8,
     pub(super) crashes: u8,
@@ -49,4 +50,6 @@ pub(super) enum Invariant {
     /// I5: a register changes its holder only after the lease, if it is released, or by a put of the
     /// holder.
     Patience,
+    /// I6: a paused register is replaced only by an operator, and no process answers reads meanwhile.
+    Pause,
 }

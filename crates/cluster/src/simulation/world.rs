@@ -49,6 +49,8 @@ pub(super) enum Action {
     Commit(usize),
     Stop(usize),
     Transfer(usize, usize),
+    Pause(usize),
+    Resume,
     Notify(usize),
     Crash(usize),
     ForeignOpen,
@@ -108,6 +110,9 @@ impl World {
                 let others = (0..self.nodes.len()).filter(|other| *other != index);
                 actions.extend(others.map(|other| Action::Transfer(index, other)));
             }
+            if self.faults.pauses > 0 && node.election.holds_term() {
+                actions.push(Action::Pause(index));
+            }
             if self.faults.notices > 0 && node.election.role() == Role::Standby {
                 actions.push(Action::Notify(index));
             }
@@ -119,6 +124,9 @@ impl World {
         actions.extend((0..self.late_opens.len()).map(Action::ClaimLate));
         if self.faults.foreign_opens > 0 {
             actions.push(Action::ForeignOpen);
+        }
+        if self.is_paused() {
+            actions.push(Action::Resume);
         }
         actions
     }
@@ -166,6 +174,11 @@ impl World {
                 let successor = self.nodes[other].as_successor();
                 self.nodes[index].handle(self.now, Event::Transfer { successor });
             }
+            Action::Pause(index) => {
+                self.faults.pauses -= 1;
+                self.nodes[index].handle(self.now, Event::Pause);
+            }
+            Action::Resume => self.resume(),
             Action::Notify(index) => {
                 self.faults.notices -= 1;
                 self.nodes[index].handle(self.now, Event::RegisterChanged);
@@ -238,6 +251,18 @@ impl World {
         self.register = Some((put.record.clone(), tag.clone()));
         self.changed = self.now;
         PutOutcome::Written(tag)
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.register.as_ref().is_some_and(|(record, _)| record.state == WriterState::Paused)
+    }
+
+    /// An operator replaces the register on condition.
+    fn resume(&mut self) {
+        let Some((record, _)) = self.register.take() else { return };
+        let nonce = Uuid::from_u64_pair(u64::MAX, record.renewal);
+        self.register = Some((record.resumed(nonce), Tag(nonce.to_string())));
+        self.changed = self.now;
     }
 
     pub(super) fn commit(&mut self, index: usize) {

@@ -1,4 +1,4 @@
-//! Rejects a process outside of a cluster while the cluster has a writer.
+//! Rejects a process outside of a cluster while the cluster has a writer or is paused.
 
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,26 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Added to the duration of the lease, because the last renewal may still be in progress.
 const MARGIN: Duration = Duration::from_secs(1);
 
+/// Errors if a cluster uses this state or is paused. A server would change the state that an operator
+/// protects by a pause.
+pub(crate) async fn reject_cluster(state: &State) -> Result<(), BuildError> {
+    if state.location.directory.is_none()
+        && let Some((record, _)) = register(state).read().await.map_err(BuildError::Register)?
+        && record.state == WriterState::Paused
+    {
+        return Err(BuildError::Paused { url: state.url.clone() });
+    }
+    reject_living_writer(state).await
+}
+
 /// Errors if a member of a cluster holds the lease of this state: opening the store would fence
 /// that member. If the record of the writer exists but is not renewed for the duration of its
-/// lease, the writer has crashed, and the state can be opened.
+/// lease, the writer has crashed, and the state can be opened. A paused cluster has no writer.
 pub(crate) async fn reject_living_writer(state: &State) -> Result<(), BuildError> {
     if state.location.directory.is_some() {
         return Ok(());
     }
-    // This check only protects a cluster from a mistake of its operator. A process that can forge the
-    // record can also delete it, so the check needs no keys.
-    let register = WriterRegister::open(state.opened(), &RecordSigner::unchecked(), REQUEST_MAX);
+    let register = register(state);
     let Some(first) = held(&register).await? else { return Ok(()) };
     let patience = Duration::from_millis(first.lease_ms) + MARGIN;
     tracing::warn!(
@@ -51,8 +61,17 @@ pub(crate) async fn reject_living_writer(state: &State) -> Result<(), BuildError
     Ok(())
 }
 
-/// Returns the record of the writer unless the writer has released its lease.
+/// These checks only protect a cluster from a mistake of its operator. A process that can forge the
+/// record can also delete it, so the checks need no keys.
+fn register(state: &State) -> WriterRegister {
+    WriterRegister::open(state.opened(), &RecordSigner::unchecked(), REQUEST_MAX)
+}
+
+/// Returns the record of the writer unless the writer has released its lease or paused the cluster.
 async fn held(register: &WriterRegister) -> Result<Option<WriterRecord>, BuildError> {
     let found = register.read().await.map_err(BuildError::Register)?;
-    Ok(found.map(|(record, _)| record).filter(|record| record.state != WriterState::Released))
+    let is_held = |record: &WriterRecord| {
+        !matches!(record.state, WriterState::Released | WriterState::Paused)
+    };
+    Ok(found.map(|(record, _)| record).filter(is_held))
 }
