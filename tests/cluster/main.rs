@@ -2,6 +2,7 @@
 //! ports and its own fault injection in front of the bucket.
 
 #![allow(unreachable_pub, reason = "only this test crate uses its modules")]
+#![expect(clippy::print_stderr, reason = "figures are for developers who read the output")]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -9,6 +10,7 @@ mod support;
 mod member;
 mod relay;
 
+mod campaign;
 mod encrypted;
 mod failures;
 mod forwarding;

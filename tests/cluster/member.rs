@@ -72,6 +72,26 @@ pub async fn writer_and_standby(
     (writer, standby)
 }
 
+/// Binds the ports of a member. Returns the member and its URL for clients.
+pub async fn bind_member(
+    settings: Settings,
+    dependencies: Dependencies,
+    print_banner: PrintBanner,
+) -> (Member, String) {
+    let bound = run::bind(&settings).await.expect("a port is free");
+    let uri = bound.urls().clients;
+    let member = Member {
+        settings: settings.with_memory_shares(),
+        store_format: FORMAT_VERSION,
+        dependencies,
+        bound,
+        traces: None,
+        print_banner,
+        print_standby: Box::new(|_| {}),
+    };
+    (member, uri)
+}
+
 impl TestMember {
     /// Starts a member on this bucket.
     pub async fn start(bucket: &Arc<dyn ObjectStore>, name: &str) -> Self {
@@ -110,17 +130,8 @@ impl TestMember {
         let faults = FaultStore::new(Arc::clone(bucket));
         let opener = bucket_opener(Arc::clone(&faults) as _);
         let dependencies = Dependencies { opener, ..Dependencies::default() };
-        let bound = run::bind(&settings).await.expect("a port is free");
-        let uri = bound.urls().clients;
-        let member = Member {
-            settings: settings.with_memory_shares(),
-            store_format,
-            dependencies,
-            bound,
-            traces: None,
-            print_banner,
-            print_standby: Box::new(|_| {}),
-        };
+        let (mut member, uri) = bind_member(settings, dependencies, print_banner).await;
+        member.store_format = store_format;
         let (stop, stopping) = oneshot::channel::<()>();
         let running = tokio::spawn(cluster::run(member, async move {
             let _ = stopping.await;

@@ -3,10 +3,16 @@
 use std::net::SocketAddr;
 
 use slateberg_config::Settings;
-use tokio::io::copy_bidirectional;
+use tokio::io::{copy, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+/// Returns an address at which a member can listen.
+pub async fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    listener.local_addr().expect("it is bound")
+}
 
 /// Passes connections on to an address. Ends when it is dropped.
 pub struct Relay {
@@ -22,6 +28,8 @@ enum RelayState {
     PassOn,
     /// All connections stay open, and pass on nothing.
     Frozen,
+    /// Requests arrive, and their responses do not.
+    WithoutResponses,
     /// All connections are closed.
     Cut,
 }
@@ -60,6 +68,11 @@ impl Relay {
         self.state.send_replace(RelayState::Frozen);
     }
 
+    /// Leaves all connections open, and passes on what clients send, but no responses.
+    pub fn lose_responses(&self) {
+        self.state.send_replace(RelayState::WithoutResponses);
+    }
+
     /// Passes connections on again.
     pub fn mend(&self) {
         self.state.send_replace(RelayState::PassOn);
@@ -84,6 +97,14 @@ async fn pass_on(
             _ = states.wait_for(|state| *state != RelayState::PassOn) => {}
         }
     }
-    // The connections of a frozen relay are not used again.
-    let _ = states.wait_for(|state| *state != RelayState::Frozen).await;
+    let is_failed =
+        |state: &RelayState| matches!(state, RelayState::Frozen | RelayState::WithoutResponses);
+    if *states.borrow_and_update() == RelayState::WithoutResponses {
+        tokio::select! {
+            _ = copy(&mut client, &mut server) => {}
+            _ = states.wait_for(|state| *state != RelayState::WithoutResponses) => {}
+        }
+    }
+    // The connections of a relay that failed are not used again.
+    let _ = states.wait_for(|state| !is_failed(state)).await;
 }

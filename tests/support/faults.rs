@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
@@ -55,6 +55,8 @@ pub enum Fault {
     Fail,
     /// The request takes effect, and its response is lost: the caller gets a failure.
     LoseResponse,
+    /// The request takes effect, and its response arrives when the rule is removed.
+    HoldResponse,
     /// The request has no effect, and the response is that the object exists already, although it
     /// does not exist. This is the result of S3's `409 ConditionalRequestConflict` in
     /// `object_store`.
@@ -181,6 +183,7 @@ impl Gate {
             match self.fault_for(verb, &path) {
                 None => return Ok(After::TestResponse),
                 Some(Fault::LoseResponse) => return Ok(After::LoseResponse(path)),
+                Some(Fault::HoldResponse) => return Ok(After::HoldResponse(rules)),
                 Some(Fault::IgnoreCondition) => return Ok(After::Unconditional),
                 Some(Fault::Fail) => return Err(failure(&path, "injected failure")),
                 Some(Fault::FalseConflict) => {
@@ -226,13 +229,19 @@ impl Gate {
 enum After {
     TestResponse,
     LoseResponse(String),
+    /// Waits until the rules change.
+    HoldResponse(watch::Receiver<Vec<Rule>>),
     Unconditional,
 }
 
 impl After {
-    fn answer<T>(self, result: Result<T>) -> Result<T> {
+    async fn answer<T>(self, result: Result<T>) -> Result<T> {
         match self {
             Self::TestResponse | Self::Unconditional => result,
+            Self::HoldResponse(mut rules) => {
+                let _ = rules.changed().await;
+                result
+            }
             Self::LoseResponse(path) => Err(failure(&path, "injected loss of the answer")),
         }
     }
@@ -267,7 +276,7 @@ impl ObjectStore for FaultStore {
             After::Unconditional => PutOptions { mode: PutMode::Overwrite, ..options },
             _ => options,
         };
-        after.answer(self.inner.put_opts(location, payload, options).await)
+        after.answer(self.inner.put_opts(location, payload, options).await).await
     }
 
     async fn put_multipart_opts(
@@ -276,12 +285,12 @@ impl ObjectStore for FaultStore {
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         let after = self.gate.admit(Verb::Put, location).await?;
-        after.answer(self.inner.put_multipart_opts(location, options).await)
+        after.answer(self.inner.put_multipart_opts(location, options).await).await
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let after = self.gate.admit(Verb::Get, location).await?;
-        after.answer(self.inner.get_opts(location, options).await)
+        after.answer(self.inner.get_opts(location, options).await).await
     }
 
     fn delete_stream(
@@ -294,25 +303,30 @@ impl ObjectStore for FaultStore {
             async move {
                 let location = location?;
                 let after = gate.admit(Verb::Delete, &location).await?;
-                after.answer(inner.delete(&location).await.map(|()| location))
+                after.answer(inner.delete(&location).await.map(|()| location)).await
             }
         };
         locations.then(delete).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        // No rule applies: listings are only counted.
-        self.gate.count(Verb::List, prefix.map(Path::to_string).unwrap_or_default());
-        self.inner.list(prefix)
+        let (inner, gate) = (Arc::clone(&self.inner), Arc::clone(&self.gate));
+        let prefix = prefix.cloned();
+        let listing = async move {
+            let path = prefix.clone().unwrap_or_default();
+            let after = gate.admit(Verb::List, &path).await?;
+            after.answer(Ok(inner.list(prefix.as_ref()))).await
+        };
+        stream::once(listing).try_flatten().boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let after = self.gate.admit(Verb::List, prefix.unwrap_or(&Path::default())).await?;
-        after.answer(self.inner.list_with_delimiter(prefix).await)
+        after.answer(self.inner.list_with_delimiter(prefix).await).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         let after = self.gate.admit(Verb::Put, to).await?;
-        after.answer(self.inner.copy_opts(from, to, options).await)
+        after.answer(self.inner.copy_opts(from, to, options).await).await
     }
 }

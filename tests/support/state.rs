@@ -145,8 +145,8 @@ impl TestApp {
     }
 }
 
-/// Returns the path of a file in the bucket, which is in memory.
-fn path_of(location: &str) -> Path {
+/// Returns the path of a file in the bucket of a test.
+pub fn path_of(location: &str) -> Path {
     let path = ["memory:///", LAKE].iter().find_map(|prefix| location.strip_prefix(prefix));
     Path::parse(path.expect("test warehouses are in memory")).expect("a location is a path")
 }
