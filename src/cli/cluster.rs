@@ -29,12 +29,14 @@ enum Command {
     Status(Status),
     /// Make another member the writer. Requests wait until the transfer is complete; none is rejected
     Transfer(Transfer),
-    /// Complete an upgrade: make a member of the newest version the writer. Members of older versions may then not
-    /// be able to become the writer any longer
+    /// Complete an upgrade: make a member of the newest version the writer. Members of older
+    /// versions may then be unable to become the writer
     Finalize(Finalize),
-    /// Pause the cluster: no member executes changes until `resume`. Waits until the writer has closed the store
+    /// Pause the cluster: no member executes changes until `resume`. Waits until the writer has
+    /// closed the store
     Pause(Pause),
-    /// End a pause. Changes the bucket, so it needs the settings of a member, and no running server
+    /// End a pause. Changes the bucket, so it needs the settings of a member, and no running
+    /// server
     Resume(Resume),
 }
 

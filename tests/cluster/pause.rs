@@ -64,6 +64,15 @@ async fn end_pause(bucket: &Arc<dyn ObjectStore>) -> Result<(), ResumeError> {
     resume(&register, fresh_id).await.map(|_| ())
 }
 
+/// Ends the pause, and waits until these members have noticed the end.
+async fn end_pause_of(bucket: &Arc<dyn ObjectStore>, members: &[&TestMember]) {
+    end_pause(bucket).await.expect("it ends");
+    for member in members {
+        within("the pause ends", async || (ready_status(member).await? != "paused").then_some(()))
+            .await;
+    }
+}
+
 /// Asserts that a member rejects a change because of the pause, without waiting for a writer.
 async fn assert_rejects_changes(member: &TestMember) {
     let began = Instant::now();
@@ -100,7 +109,7 @@ async fn paused_cluster_executes_reads_and_rejects_changes() {
     }
     let record = writer_record(&bucket).await;
     assert_eq!((&record["state"], &record["format"]), (&json!("paused"), &json!(2)));
-    end_pause(&bucket).await.expect("it ends");
+    end_pause_of(&bucket, &[&writer, &standby]).await;
     assert_eq!(writer_record(&bucket).await["format"], 1);
     assert_eq!(standby.set_property("ns", "k", "after").await, 200);
     for member in [&writer, &standby] {
@@ -171,7 +180,7 @@ async fn program_waits_for_the_pause_and_names_the_end_of_it() {
         assert!(text.starts_with(begins) && text.contains("slateberg cluster resume"), "{text}");
         assert_eq!(writer_record(&bucket).await["state"], "paused");
     }
-    end_pause(&bucket).await.expect("it ends");
+    end_pause_of(&bucket, &[&writer]).await;
     assert_eq!(writer.create_namespace("ns").await, 200);
 }
 
@@ -250,7 +259,7 @@ async fn writer_that_crashes_at_any_moment_of_a_pause_has_paused_the_cluster_or_
         if outcome(&bucket, &standby).await == "paused" {
             assert_eq!(standby.properties("ns").await, json!({}));
             assert_rejects_changes(&standby).await;
-            end_pause(&bucket).await.expect("it ends");
+            end_pause_of(&bucket, &[&standby]).await;
         }
         assert_eq!(standby.set_property("ns", "k", "v").await, 200, "after {delay_ms} ms");
     }
@@ -310,6 +319,6 @@ async fn paused_state_is_open_to_maintenance_but_to_no_server() {
     let member = TestMember::start(&bucket, "c").await;
     wait_for_pause(&member).await;
     assert_eq!(member.properties("ns").await, json!({}));
-    end_pause(&bucket).await.expect("it ends");
+    end_pause_of(&bucket, &[&member]).await;
     assert_eq!(member.set_property("ns", "k", "v").await, 200);
 }

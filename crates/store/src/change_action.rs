@@ -177,8 +177,8 @@ mod tests {
              update_labels put_policy remove_policy roll_back_policies grant revoke create_api_key \
              revoke_api_key start_job cancel_job create_webhook suspend_webhook resume_webhook \
              rotate_webhook_secret delete_webhook create_cursor delete_cursor \
-             create_checkpoint delete_checkpoint rotate_data_key rewrap_data_keys transfer_writer pause_cluster \
-             import restore clone"
+             create_checkpoint delete_checkpoint rotate_data_key rewrap_data_keys transfer_writer \
+             pause_cluster import restore clone"
         );
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::catalog_services::CatalogServices;
+use super::followed_writer::WriterReport;
 use super::node::Node;
 use crate::api::cluster::ClusterControl;
 use crate::api::observe::Observer;
@@ -170,14 +171,11 @@ impl OpenCatalog {
         self.epoch
     }
 
-    /// The sequence number of the newest change that this process knows as durable.
-    pub(super) fn durable_sequence(&self) -> u64 {
-        self.app.runtime.catalog.replicas().durable_sequence()
-    }
-
-    /// The hash of the policies in force.
-    pub(super) fn policy_hash(&self) -> String {
-        self.app.runtime.catalog.policies().policy_hash()
+    /// The newest changes that are durable, and the policies in force.
+    pub(super) fn report(&self) -> WriterReport {
+        let catalog = &self.app.runtime.catalog;
+        let (replicas, policies) = (catalog.replicas(), catalog.policies());
+        WriterReport { sequence: replicas.durable_sequence(), policy_hash: policies.policy_hash() }
     }
 
     /// The routes.

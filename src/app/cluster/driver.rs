@@ -228,15 +228,14 @@ impl Driver {
             }
             Step::PutRegister { mut record, replaces } => {
                 if let Some(catalog) = &self.catalog {
-                    self.report = report(catalog);
+                    self.report = catalog.report();
                 }
                 record.sequence = self.report.sequence;
                 // During a pause, standbys execute reads of the last state.
                 if self.catalog.is_some() || record.state == WriterState::Paused {
                     record.policy_hash.clone_from(&self.report.policy_hash);
                 }
-                let offset_ms = self.node.lease.clock_offset_ms();
-                self.put_offset_ms = self.put_offset_ms.min(offset_ms);
+                self.put_offset_ms = self.put_offset_ms.min(self.node.lease.clock_offset_ms());
                 let (register, node) = (self.register.clone(), Arc::clone(&self.node));
                 self.tasks.push(Box::pin(put(register, node, *record, replaces)));
             }
@@ -345,7 +344,7 @@ impl Driver {
         self.tasks.push(Box::pin(async move {
             let Some(catalog) = catalog else { return TaskResult::Event(Event::StoreClosed) };
             catalog.close().await;
-            TaskResult::Closed(report(&catalog))
+            TaskResult::Closed(catalog.report())
         }));
     }
 
@@ -385,11 +384,6 @@ impl Driver {
             }
         }
     }
-}
-
-fn report(catalog: &OpenCatalog) -> WriterReport {
-    let (sequence, policy_hash) = (catalog.durable_sequence(), catalog.policy_hash());
-    WriterReport { sequence, policy_hash }
 }
 
 async fn read(register: WriterRegister, node: Arc<Node>) -> TaskResult {

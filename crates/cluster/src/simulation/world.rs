@@ -285,6 +285,15 @@ impl World {
         }
     }
 
+    /// Lets the first process, which serves, pause the cluster.
+    pub(super) fn pause_first(&mut self) {
+        self.nodes[0].handle(self.now, Event::Pause);
+        while !self.is_paused() {
+            let action = self.actions()[0];
+            self.apply(action);
+        }
+    }
+
     /// Executes one action, but not the end of an open. Returns whether there was one.
     pub(super) fn apply_except_open(&mut self) -> bool {
         let is_open = |action: &Action| match action {
