@@ -70,6 +70,7 @@ pub(super) enum DrainState {
 }
 
 /// The result of a task.
+#[expect(clippy::large_enum_variant, reason = "only a few results exist at the same time")]
 enum TaskResult {
     Event(Event),
     /// Whether members of an older version may take over.
