@@ -19,24 +19,31 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// Errors if a cluster uses this state or is paused. A server would change the state that an operator
 /// protects by a pause.
 pub(crate) async fn reject_cluster(state: &State) -> Result<(), BuildError> {
-    if state.location.directory.is_none()
-        && let Some((record, _)) = register(state).read().await.map_err(BuildError::Register)?
-        && record.state == WriterState::Paused
-    {
-        return Err(BuildError::Paused { url: state.url.clone() });
+    let Some(register) = register(state) else { return Ok(()) };
+    match read(&register).await? {
+        Some(record) if record.state == WriterState::Paused => {
+            Err(BuildError::Paused { url: state.url.clone() })
+        }
+        record => reject_holder(state, &register, record.filter(is_held)).await,
     }
-    reject_living_writer(state).await
 }
 
 /// Errors if a member of a cluster holds the lease of this state: opening the store would fence
-/// that member. If the record of the writer exists but is not renewed for the duration of its
-/// lease, the writer has crashed, and the state can be opened. A paused cluster has no writer.
+/// that member. A paused cluster has no writer.
 pub(crate) async fn reject_living_writer(state: &State) -> Result<(), BuildError> {
-    if state.location.directory.is_some() {
-        return Ok(());
-    }
-    let register = register(state);
-    let Some(first) = held(&register).await? else { return Ok(()) };
+    let Some(register) = register(state) else { return Ok(()) };
+    let first = read(&register).await?.filter(is_held);
+    reject_holder(state, &register, first).await
+}
+
+/// Errors if the record of the writer is renewed. If it is not renewed for the duration of its lease,
+/// the writer has crashed, and the state can be opened.
+async fn reject_holder(
+    state: &State,
+    register: &WriterRegister,
+    first: Option<WriterRecord>,
+) -> Result<(), BuildError> {
+    let Some(first) = first else { return Ok(()) };
     let patience = Duration::from_millis(first.lease_ms) + MARGIN;
     tracing::warn!(
         writer = first.holder.name,
@@ -46,7 +53,7 @@ pub(crate) async fn reject_living_writer(state: &State) -> Result<(), BuildError
     let observed = Instant::now();
     while observed.elapsed() < patience {
         tokio::time::sleep(PAUSE).await;
-        match held(&register).await? {
+        match read(register).await?.filter(is_held) {
             None => return Ok(()),
             Some(now) if !now.is_same_put(&first) => {
                 return Err(BuildError::InCluster {
@@ -61,17 +68,20 @@ pub(crate) async fn reject_living_writer(state: &State) -> Result<(), BuildError
     Ok(())
 }
 
-/// These checks only protect a cluster from a mistake of its operator. A process that can forge the
-/// record can also delete it, so the checks need no keys.
-fn register(state: &State) -> WriterRegister {
-    WriterRegister::open(state.opened(), &RecordSigner::unchecked(), REQUEST_MAX)
+/// The register of a state in a bucket. These checks only protect a cluster from a mistake of its
+/// operator. A process that can forge the record can also delete it, so the checks need no keys.
+fn register(state: &State) -> Option<WriterRegister> {
+    let is_bucket = state.location.directory.is_none();
+    let open = || WriterRegister::open(state.opened(), &RecordSigner::unchecked(), REQUEST_MAX);
+    is_bucket.then(open)
 }
 
-/// Returns the record of the writer unless the writer has released its lease or paused the cluster.
-async fn held(register: &WriterRegister) -> Result<Option<WriterRecord>, BuildError> {
+async fn read(register: &WriterRegister) -> Result<Option<WriterRecord>, BuildError> {
     let found = register.read().await.map_err(BuildError::Register)?;
-    let is_held = |record: &WriterRecord| {
-        !matches!(record.state, WriterState::Released | WriterState::Paused)
-    };
-    Ok(found.map(|(record, _)| record).filter(is_held))
+    Ok(found.map(|(record, _)| record))
+}
+
+/// Whether the writer has neither released its lease nor paused the cluster.
+fn is_held(record: &WriterRecord) -> bool {
+    !matches!(record.state, WriterState::Released | WriterState::Paused)
 }
