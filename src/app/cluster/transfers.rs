@@ -110,7 +110,7 @@ impl Transfers {
             is_other && member.eligible && *role == ClusterRole::Standby
         });
         let newest = candidates.max_by_key(|(MemberRecord { member, .. }, _)| {
-            (member.store_format, version::numbers(&member.version))
+            version::order(member.store_format, &member.version)
         });
         let none = || unavailable("No other member of the cluster can become the writer");
         newest.map(|(member, _)| successor(member)).ok_or_else(none)

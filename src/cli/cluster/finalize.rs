@@ -38,8 +38,6 @@ impl Finalize {
     }
 }
 
-/// Members of newer versions are greater. A version that does not publish the format of the store is
-/// older than any that does.
 fn order(member: &ClusterMember) -> (Option<u32>, Vec<u64>) {
-    (member.store_format, version::numbers(&member.version))
+    version::order(member.store_format, &member.version)
 }
