@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -99,16 +99,7 @@ impl PortService {
     /// Responds to a request.
     async fn handle(self, request: Request) -> Response {
         let Self { routes, checks, .. } = self;
-        let version = request.version();
-        let respond = async |request, id| {
-            let mut response = checks.handle(routes, request, id).await;
-            // HTTP/2 announces the end of a connection itself.
-            if version <= Version::HTTP_11 && checks.is_stopping() {
-                let close = HeaderValue::from_static("close");
-                response.headers_mut().insert(header::CONNECTION, close);
-            }
-            response
-        };
+        let respond = async |request, id| checks.handle(routes, request, id).await;
         checks.frame.respond(request, respond).await
     }
 }
@@ -124,10 +115,6 @@ impl Respond for PortService {
 }
 
 impl RequestChecks {
-    fn is_stopping(&self) -> bool {
-        self.auth.as_ref().is_some_and(|auth| auth.state.shutdown.has_begun())
-    }
-
     async fn handle(&self, mut routes: Router, mut request: Request, id: RequestId) -> Response {
         let Self { admission, unlimited_paths, auth, .. } = self;
         let limits = match auth {

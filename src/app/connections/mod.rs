@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::http::{HeaderValue, Response, Version, header};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -52,6 +53,18 @@ pub const CONNECTION_WINDOW_BYTES: u32 = (1 << 31) - 1;
 /// Minimum time between two log lines about problems with connections.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
+/// How far a port has come with its stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drain {
+    /// The port does not stop.
+    None,
+    /// Each HTTP/1 response ends its connection. A client that uses its connections all the time then
+    /// has none on which it sends a request at the moment at which the server closes it.
+    AfterResponse,
+    /// Idle connections are closed, and all others after their requests in progress.
+    Now,
+}
+
 /// The state that all connections of a port share.
 struct Server {
     routes: Arc<dyn Respond>,
@@ -82,11 +95,12 @@ pub fn serve(
         reports: LogThrottle::new(REPORT_EVERY),
     });
     tokio::spawn(async move {
-        let (drain, draining) = watch::channel(false);
+        let (drain, draining) = watch::channel(Drain::None);
         server.accept_until(listener, stopping, &draining).await;
+        drain.send_replace(Drain::AfterResponse);
         // A client that is already connected may have a request on its way. Wait for it.
         tokio::time::sleep(FIRST_REQUEST_MAX).await;
-        drain.send_replace(true);
+        drain.send_replace(Drain::Now);
         drop(draining);
         drain.closed().await;
     })
@@ -120,7 +134,7 @@ impl Server {
         self: &Arc<Self>,
         listener: TcpListener,
         mut stopping: watch::Receiver<bool>,
-        draining: &watch::Receiver<bool>,
+        draining: &watch::Receiver<Drain>,
     ) {
         loop {
             let accepted = tokio::select! {
@@ -162,7 +176,7 @@ impl Server {
     async fn serve_connection(
         self: Arc<Self>,
         (stream, address, _permit): (TcpStream, SocketAddr, OwnedSemaphorePermit),
-        mut draining: watch::Receiver<bool>,
+        mut draining: watch::Receiver<Drain>,
     ) {
         let _open = self.limits.counters.open();
         // With Nagle's algorithm, the end of a long response would wait until the client has
@@ -184,7 +198,7 @@ impl Server {
         };
         let encrypted = tokio::select! {
             encrypted = Arc::clone(tls).accept(stream, address) => encrypted,
-            _ = draining.wait_for(|drain| *drain) => None,
+            _ = draining.wait_for(|drain| *drain == Drain::Now) => None,
         };
         drop(in_progress);
         if let Some((stream, peer)) = encrypted {
@@ -193,19 +207,27 @@ impl Server {
     }
 
     /// Serves the requests of a connection.
-    async fn serve_requests<T>(&self, stream: T, peer: Peer, mut draining: watch::Receiver<bool>)
+    async fn serve_requests<T>(&self, stream: T, peer: Peer, mut draining: watch::Receiver<Drain>)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (address, activity) = (peer.address, Arc::new(Activity::default()));
         let mut deadlines = Deadlines::new(self.limits.timeouts, &activity);
         let stream = TokioIo::new(TrackedStream::new(stream, Arc::clone(&activity)));
+        let drain = draining.clone();
         let service = service_fn(|request: Request<Incoming>| {
-            let in_progress = activity.begin(request.version());
+            let (version, drain) = (request.version(), drain.clone());
+            let in_progress = activity.begin(version);
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(ConnectInfo(peer.clone()));
             let response = self.routes.respond(request);
-            async move { Ok::<_, Infallible>(response.await.map(|body| in_progress.wrap(body))) }
+            async move {
+                let mut response = response.await.map(|body| in_progress.wrap(body));
+                if *drain.borrow() != Drain::None {
+                    end_connection(&mut response, version);
+                }
+                Ok::<_, Infallible>(response)
+            }
         });
         let mut connection = pin!(self.http.serve_connection(stream, service));
         let (mut is_draining, mut is_closing) = (false, false);
@@ -221,7 +243,7 @@ impl Server {
                     }
                     return;
                 }
-                _ = draining.wait_for(|drain| *drain), if !is_draining => {
+                _ = draining.wait_for(|drain| *drain == Drain::Now), if !is_draining => {
                     is_draining = true;
                     connection.as_mut().graceful_shutdown();
                 }
@@ -248,5 +270,12 @@ impl Server {
         };
         counter.add(1);
         tracing::debug!(%address, reason, "connection closed");
+    }
+}
+
+/// Announces the end of the connection in a response. HTTP/2 has frames for this.
+fn end_connection<B>(response: &mut Response<B>, version: Version) {
+    if version < Version::HTTP_2 {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
 }
