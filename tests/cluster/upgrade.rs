@@ -63,6 +63,22 @@ async fn newer_member_takes_over_if_no_older_one_responds() {
 }
 
 #[tokio::test]
+async fn newer_member_takes_over_if_older_ones_respond_and_do_not_take_over() {
+    let bucket = bucket();
+    let writer = TestMember::start_reading(&bucket, "a", OLD).await;
+    writer.wait_for_role("writer").await;
+    let older = TestMember::start_reading(&bucket, "older", OLD).await;
+    let newer = TestMember::start_reading(&bucket, "newer", NEW).await;
+    for member in [&older, &newer] {
+        member.wait_for_role("standby").await;
+    }
+    older.isolate();
+    drop(writer);
+    newer.wait_for_role("writer").await;
+    assert_eq!(newer.create_namespace("ns").await, 200);
+}
+
+#[tokio::test]
 async fn finalize_makes_a_newer_member_the_writer() {
     let bucket = bucket();
     let writer = TestMember::start_reading(&bucket, "a", OLD).await;

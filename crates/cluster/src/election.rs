@@ -118,7 +118,8 @@ impl Election {
 
     /// Notes whether an eligible process that reads only the present format of the store may take
     /// over. Until then, the election assumes this. While it is the case, a process that would raise
-    /// the format is no candidate, because the other one could not take over afterwards.
+    /// the format leaves the term to the other one for some leases, because the other one could not take
+    /// over afterwards.
     pub fn note_older_candidates(&mut self, exist: bool) {
         self.has_older_candidates = exist;
     }

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::state::{Attempt, Phase, Request, StoreState, patience};
+use super::state::{Attempt, Phase, Request, StoreState, older_first, patience};
 use super::{Election, Step};
 use crate::register::{WriterRecord, WriterState};
 use crate::time::Moment;
@@ -113,12 +113,9 @@ impl Election {
     }
 
     /// Returns the moment from which this standby may take over the observed record. `None` during a
-    /// pause, and while an older version may take over.
+    /// pause. Processes of an older version may take over earlier.
     fn claim_from(&self) -> Option<Moment> {
         if !self.config.eligible || !self.has_read || self.store != StoreState::Closed {
-            return None;
-        }
-        if self.raises_format() && self.has_older_candidates {
             return None;
         }
         let Some(observed) = &self.observed else { return Some(self.not_before) };
@@ -128,6 +125,8 @@ impl Election {
             WriterState::Paused if self.respects_pause() => return None,
             _ => observed.seen + patience(record),
         };
+        let is_second = self.raises_format() && self.has_older_candidates;
+        let from = if is_second { from + older_first(record) } else { from };
         Some(from.max(self.not_before))
     }
 

@@ -8,6 +8,9 @@ use crate::time::Moment;
 /// Failed or fenced opens after which a holder gives the register back.
 pub(super) const MAX_FAILED_OPENS: u8 = 3;
 
+/// Number of leases for which a process leaves the term to processes of an older version.
+const OLDER_FIRST_LEASES: u32 = 10;
+
 /// The position of this process in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
@@ -78,4 +81,10 @@ pub(super) fn margin(lease_ms: u64) -> Duration {
 /// Returns how long an observer waits for a change of a record before it takes over.
 pub(super) fn patience(record: &WriterRecord) -> Duration {
     Duration::from_millis(record.lease_ms).saturating_add(margin(record.lease_ms))
+}
+
+/// Returns the time for which a process leaves the term to processes of an older version. The time is
+/// limited because they may respond to other members without reaching the bucket.
+pub(super) fn older_first(record: &WriterRecord) -> Duration {
+    Duration::from_millis(record.lease_ms).saturating_mul(OLDER_FIRST_LEASES)
 }
