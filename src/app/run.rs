@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::App;
-use super::connections::{self, KEEPALIVE_AFTER, Limits};
+use super::connections::{self, KEEPALIVE_AFTER, Limits, Stop};
 use super::stop_signals::StopSignals;
 use super::tls::Tls;
 use super::tls::files::TlsError;
@@ -112,14 +112,9 @@ impl Port {
         format!("{scheme}://{}", self.address)
     }
 
-    pub(super) fn serve(
-        self,
-        routes: impl Respond,
-        limits: Limits,
-        stopping: &watch::Receiver<bool>,
-    ) -> JoinHandle<()> {
+    pub(super) fn serve(self, routes: impl Respond, limits: Limits, stop: &Stop) -> JoinHandle<()> {
         let tls = self.tls.map(|tls| tls as Arc<dyn Handshakes>);
-        connections::serve(routes, self.listener, tls, limits, stopping.clone())
+        connections::serve(routes, self.listener, tls, limits, stop.clone())
     }
 }
 
@@ -202,10 +197,11 @@ async fn serve_until_stopped(
     let routers = app.routers();
     let (settings, connections) = (&app.runtime.settings, &app.runtime.measures.connections);
     let limits = Limits::for_clients(settings, connections);
-    let mut tasks = vec![bound.clients.serve(routers.clients, limits, &stopping)];
+    let stop = Stop::at_once(&stopping);
+    let mut tasks = vec![bound.clients.serve(routers.clients, limits, &stop)];
     if let (Some(port), Some(routes)) = (bound.operators, routers.operators) {
         let limits = Limits::for_operators(settings, connections);
-        tasks.push(port.serve(routes, limits, &stopping));
+        tasks.push(port.serve(routes, limits, &stop));
     }
     let store_error = tokio::select! {
         () = signals.wait() => None,

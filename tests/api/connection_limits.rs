@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use slateberg::app::connections::{self, Limits};
+use slateberg::app::connections::{self, Limits, Stop};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -170,7 +170,7 @@ async fn connections_beyond_the_maximum_wait_while_operators_are_answered() {
     for (routes, limits) in ports {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         uris.push(format!("http://{}", listener.local_addr().expect("an address")));
-        connections::serve(routes, listener, None, limits, stopping.clone());
+        connections::serve(routes, listener, None, limits, Stop::at_once(&stopping));
     }
     let mut strangers = Vec::new();
     for _ in 0..3 {

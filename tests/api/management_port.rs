@@ -1,6 +1,6 @@
 //! A separate port for operators.
 
-use slateberg::app::connections::{self, Limits};
+use slateberg::app::connections::{self, Limits, Stop};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -30,7 +30,7 @@ async fn served() -> (TestApp, [String; 2], watch::Sender<bool>) {
                 &app.app.runtime.measures.connections,
             ),
         };
-        connections::serve(routes, listener, None, limits, stopping.clone());
+        connections::serve(routes, listener, None, limits, Stop::at_once(&stopping));
     }
     (app, urls.try_into().expect("two"), stop)
 }

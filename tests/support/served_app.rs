@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use serde_json::Value;
-use slateberg::app::connections::{self, Limits};
+use slateberg::app::connections::{self, Limits, Stop};
 use slateberg::app::run;
 use slateberg::app::tls::Tls;
 use slateberg::app::tls::handshake::Handshakes;
@@ -44,7 +44,7 @@ impl ServedApp {
         let tls = tls.map(|tls| tls as Arc<dyn Handshakes>);
         let limits =
             Limits::for_clients(&app.app.runtime.settings, &app.app.runtime.measures.connections);
-        connections::serve(app.router.clone(), listener, tls, limits, stopping);
+        connections::serve(app.router.clone(), listener, tls, limits, Stop::at_once(&stopping));
         Self { app, uri, client: Client::new(), _stop: stop }
     }
 

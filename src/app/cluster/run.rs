@@ -27,7 +27,7 @@ use super::transfers::Transfers;
 use crate::api::cluster::ClusterControl;
 use crate::api::frame::RequestFrame;
 use crate::api::observe::Observer;
-use crate::app::connections::{self, Limits};
+use crate::app::connections::{self, Limits, Stop};
 use crate::app::routes::observer;
 use crate::app::run::{BoundPorts, hint, listen};
 use crate::app::tls::handshake::Handshakes;
@@ -51,6 +51,10 @@ use slateberg_telemetry::registry::Registry;
 
 /// Parts of the duration of a lease that one request may take.
 const REQUESTS_IN_LEASE: u32 = 4;
+/// Time that idle connections get to send a request before they are closed. A proxy does not repeat a
+/// change that it has sent on a connection at the moment at which this member closes it. So the time is
+/// longer than the usual pause of changes while the writer is transferred.
+const LAST_REQUEST_MAX: Duration = Duration::from_secs(1);
 
 /// A member of a cluster cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -158,6 +162,7 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     let mut ports = Ports::serve(&parts, bound, listener)?;
     until_stopped(stop, &mut driver, &mut ports).await?;
     tracing::info!("shutting down: draining requests in flight");
+    ports.announce_stop();
     become_standby(&node, &transfers, &settings, lease).await;
     // A standby needs the election to complete its requests: the writer may change.
     if !matches!(node.role(), Role::Writer | Role::Opening) {
@@ -342,11 +347,17 @@ struct PortParts<'a> {
 
 /// The open ports of a member.
 struct Ports {
+    announce: watch::Sender<bool>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Ports {
+    /// Ends connections after their next response, so that clients connect to other members.
+    fn announce_stop(&self) {
+        self.announce.send_replace(true);
+    }
+
     /// Completes the requests in progress, and accepts no further ones.
     async fn drain(&mut self, settings: &Settings) {
         self.stop.send_replace(true);
@@ -363,7 +374,8 @@ impl Ports {
         listener: TcpListener,
     ) -> Result<Self, ClusterError> {
         let PortParts { settings, dependencies, node, peers, observer, members, .. } = *parts;
-        let (stop, stopping) = watch::channel(false);
+        let ((announce, announced), (stop, begun)) = (watch::channel(false), watch::channel(false));
+        let stopping = Stop { announced, begun, last_request_max: LAST_REQUEST_MAX };
         let connections = &dependencies.connections;
         let registry = Arc::new(Registry::default());
         let source = Arc::clone(node);
@@ -376,7 +388,7 @@ impl Ports {
         if let Some(tls) = &bound.tls {
             let source = Arc::clone(tls);
             registry.register("tls", move |into| source.collect(into));
-            tokio::spawn(Arc::clone(tls).watch(stopping.clone()));
+            tokio::spawn(Arc::clone(tls).watch(stopping.begun.clone()));
         }
         let handshakes =
             MemberHandshakes::new(peers.identity(), members.clone(), Arc::clone(node))?;
@@ -415,6 +427,6 @@ impl Ports {
             let limits = Limits::for_operators(settings, connections);
             tasks.push(operators.serve(port(PortKind::Operators, are_public), limits, &stopping));
         }
-        Ok(Self { stop, tasks })
+        Ok(Self { announce, stop, tasks })
     }
 }

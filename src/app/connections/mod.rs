@@ -36,8 +36,8 @@ use crate::api::peer::Peer;
 use crate::api::service::Respond;
 use slateberg_base::rate::LogThrottle;
 
-/// Time that idle and new connections get to send a request when the server stops.
-const FIRST_REQUEST_MAX: Duration = Duration::from_millis(250);
+/// Time that idle and new connections get to send a request when a single server stops.
+const LAST_REQUEST_MAX: Duration = Duration::from_millis(250);
 /// Silence after which the server checks whether the client is still connected.
 pub const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 /// Timeout of this check in HTTP/2.
@@ -53,16 +53,23 @@ pub const CONNECTION_WINDOW_BYTES: u32 = (1 << 31) - 1;
 /// Minimum time between two log lines about problems with connections.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// How far a port has come with its stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Drain {
-    /// The port does not stop.
-    None,
-    /// Each HTTP/1 response ends its connection. A client that uses its connections all the time then
-    /// has none on which it sends a request at the moment at which the server closes it.
-    AfterResponse,
-    /// Idle connections are closed, and all others after their requests in progress.
-    Now,
+/// The stop of a port.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    /// Turns true when each HTTP/1 response has to end its connection. A client that uses its connections
+    /// all the time then has none on which it sends a request at the moment at which the server closes it.
+    pub announced: watch::Receiver<bool>,
+    /// Turns true when the port has to reject new connections.
+    pub begun: watch::Receiver<bool>,
+    /// Time that idle and new connections get after this to send a request.
+    pub last_request_max: Duration,
+}
+
+impl Stop {
+    /// Announces the stop when it begins.
+    pub fn at_once(begun: &watch::Receiver<bool>) -> Self {
+        Self { announced: begun.clone(), begun: begun.clone(), last_request_max: LAST_REQUEST_MAX }
+    }
 }
 
 /// The state that all connections of a port share.
@@ -71,11 +78,13 @@ struct Server {
     tls: Option<Arc<dyn Handshakes>>,
     handshakes: Semaphore,
     limits: Limits,
+    /// Whether responses end their connections.
+    ending: watch::Receiver<bool>,
     http: Builder<TokioExecutor>,
     reports: LogThrottle,
 }
 
-/// Serves connections until `stopping` turns true. After that, the system rejects new connections,
+/// Serves connections until the stop. After that, the system rejects new connections,
 /// and connected clients have a short time to send a request. Then the requests in progress are
 /// drained.
 pub fn serve(
@@ -83,7 +92,7 @@ pub fn serve(
     listener: TcpListener,
     tls: Option<Arc<dyn Handshakes>>,
     limits: Limits,
-    stopping: watch::Receiver<bool>,
+    stop: Stop,
 ) -> JoinHandle<()> {
     let handshakes_max = tls.as_ref().map_or(0, |tls| tls.concurrent_max());
     let server = Arc::new(Server {
@@ -92,15 +101,15 @@ pub fn serve(
         handshakes: Semaphore::new(handshakes_max.min(Semaphore::MAX_PERMITS)),
         http: http(limits.streams_max),
         limits,
+        ending: stop.announced,
         reports: LogThrottle::new(REPORT_EVERY),
     });
     tokio::spawn(async move {
-        let (drain, draining) = watch::channel(Drain::None);
-        server.accept_until(listener, stopping, &draining).await;
-        drain.send_replace(Drain::AfterResponse);
+        let (drain, draining) = watch::channel(false);
+        server.accept_until(listener, stop.begun, &draining).await;
         // A client that is already connected may have a request on its way. Wait for it.
-        tokio::time::sleep(FIRST_REQUEST_MAX).await;
-        drain.send_replace(Drain::Now);
+        tokio::time::sleep(stop.last_request_max).await;
+        drain.send_replace(true);
         drop(draining);
         drain.closed().await;
     })
@@ -134,7 +143,7 @@ impl Server {
         self: &Arc<Self>,
         listener: TcpListener,
         mut stopping: watch::Receiver<bool>,
-        draining: &watch::Receiver<Drain>,
+        draining: &watch::Receiver<bool>,
     ) {
         loop {
             let accepted = tokio::select! {
@@ -176,7 +185,7 @@ impl Server {
     async fn serve_connection(
         self: Arc<Self>,
         (stream, address, _permit): (TcpStream, SocketAddr, OwnedSemaphorePermit),
-        mut draining: watch::Receiver<Drain>,
+        mut draining: watch::Receiver<bool>,
     ) {
         let _open = self.limits.counters.open();
         // With Nagle's algorithm, the end of a long response would wait until the client has
@@ -198,7 +207,7 @@ impl Server {
         };
         let encrypted = tokio::select! {
             encrypted = Arc::clone(tls).accept(stream, address) => encrypted,
-            _ = draining.wait_for(|drain| *drain == Drain::Now) => None,
+            _ = draining.wait_for(|drain| *drain) => None,
         };
         drop(in_progress);
         if let Some((stream, peer)) = encrypted {
@@ -207,23 +216,22 @@ impl Server {
     }
 
     /// Serves the requests of a connection.
-    async fn serve_requests<T>(&self, stream: T, peer: Peer, mut draining: watch::Receiver<Drain>)
+    async fn serve_requests<T>(&self, stream: T, peer: Peer, mut draining: watch::Receiver<bool>)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (address, activity) = (peer.address, Arc::new(Activity::default()));
         let mut deadlines = Deadlines::new(self.limits.timeouts, &activity);
         let stream = TokioIo::new(TrackedStream::new(stream, Arc::clone(&activity)));
-        let drain = draining.clone();
         let service = service_fn(|request: Request<Incoming>| {
-            let (version, drain) = (request.version(), drain.clone());
+            let (version, ending) = (request.version(), self.ending.clone());
             let in_progress = activity.begin(version);
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(ConnectInfo(peer.clone()));
             let response = self.routes.respond(request);
             async move {
                 let mut response = response.await.map(|body| in_progress.wrap(body));
-                if *drain.borrow() != Drain::None {
+                if *ending.borrow() {
                     end_connection(&mut response, version);
                 }
                 Ok::<_, Infallible>(response)
@@ -243,7 +251,7 @@ impl Server {
                     }
                     return;
                 }
-                _ = draining.wait_for(|drain| *drain == Drain::Now), if !is_draining => {
+                _ = draining.wait_for(|drain| *drain), if !is_draining => {
                     is_draining = true;
                     connection.as_mut().graceful_shutdown();
                 }
