@@ -1,15 +1,19 @@
 //! [`Candidates`]: the manifests of a scan, and their division into ranges.
 
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use super::files::{COLUMN_BYTES, FILE_BYTES};
 use super::report::ScanReport;
 use super::request::Scan;
+use super::table::PlannedTable;
 use super::token::EntryRange;
 use crate::error::MissingResource;
 use crate::{Error, Result};
 use slateberg_model::manifest_file::ManifestFile;
+use slateberg_model::members::brief;
+use slateberg_model::scan::ScanSnapshots;
 use slateberg_objects::manifest_list::ManifestList;
 
 /// Maximum number of live files in a range.
@@ -33,6 +37,13 @@ impl Deref for ManifestRef {
 
     fn deref(&self) -> &ManifestFile {
         &self.list.entries[self.position]
+    }
+}
+
+impl ManifestRef {
+    /// Returns the entries of a list.
+    pub(super) fn all(list: &Arc<ManifestList>) -> impl Iterator<Item = Self> {
+        (0..list.entries.len()).map(|position| Self { list: Arc::clone(list), position })
     }
 }
 
@@ -64,6 +75,40 @@ fn files_of(manifest: &ManifestFile, (first, end): (u32, u32)) -> u64 {
 }
 
 impl Candidates {
+    /// Selects the manifests of a scan. `lists` are the locations and the manifest lists of its
+    /// snapshots. Errors if the server may not or cannot read a manifest.
+    pub(super) fn new(
+        table: &PlannedTable,
+        scan: &Scan,
+        lists: Vec<(String, Arc<ManifestList>)>,
+    ) -> Result<Self> {
+        let (mut data, mut deletes, mut location) = (Vec::new(), Vec::new(), None);
+        let mut paths = HashSet::new();
+        for (path, list) in lists {
+            match &scan.snapshots {
+                ScanSnapshots::Empty => {}
+                ScanSnapshots::Snapshot(_) => {
+                    location = Some(path);
+                    (data, deletes) = ManifestRef::all(&list).partition(|it| it.is_data());
+                    deletes.retain(|manifest| live_files(manifest) != Some(0));
+                }
+                ScanSnapshots::Appends(range) => {
+                    let added = ManifestRef::all(&list).filter(|it| range.includes_manifest(it));
+                    data.extend(added.filter(|manifest| paths.insert(manifest.path.clone())));
+                }
+            }
+        }
+        for manifest in data.iter().chain(&deletes) {
+            check_readable(table, manifest)?;
+        }
+        let matches = |manifest: &ManifestRef| {
+            let spec = scan.spec(manifest.spec_id)?;
+            Ok::<_, Error>(spec.filter.may_match_manifest(manifest))
+        };
+        let matching = data.iter().map(matches).collect::<Result<_>>()?;
+        Ok(Self { data, matching, deletes, list: location })
+    }
+
     /// Returns those manifests of a range that may match the filter.
     pub(super) fn of_range(&self, range: EntryRange) -> impl Iterator<Item = &ManifestRef> {
         let (first, end) = range.manifests;
@@ -125,6 +170,15 @@ impl Candidates {
         let pruned = self.data.len() - matching;
         ScanReport::of_manifests(self.data.len(), pruned, self.deletes.len())
     }
+}
+
+/// Rejects a manifest that the server may not or cannot read.
+pub(super) fn check_readable(table: &PlannedTable, manifest: &ManifestFile) -> Result<()> {
+    if manifest.key_metadata.as_ref().is_some_and(|key| !key.is_empty()) {
+        let path = brief(&manifest.path);
+        return Err(Error::NotPlannable(format!("The manifest {path} is encrypted")));
+    }
+    table.check_own(&manifest.path)
 }
 
 /// Divides a manifest with this number of live files.

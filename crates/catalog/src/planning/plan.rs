@@ -206,7 +206,7 @@ impl Planning {
             let _slot = slot;
             let prepared = planning.prepare(table, scan).await?;
             planning.follow(&prepared.table, prepared.needed.clone());
-            let (files, rest) = planning.evaluate_inline(&prepared).await?;
+            let (files, rest) = planning.evaluate_inline(prepared).await?;
             let plan_tasks = rest.into_iter().map(|range| tokens.task(range)).collect();
             Ok(EvaluatedPlan { files, plan_tasks })
         }

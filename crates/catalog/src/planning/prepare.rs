@@ -48,13 +48,14 @@ impl Planning {
     /// Reads the manifest lists and delete manifests of a scan.
     #[boxed]
     pub(super) async fn prepare(&self, table: PlannedTable, scan: Scan) -> Result<Prepared> {
+        let scan = Arc::new(scan);
         let permitted = self.permitted_in(&table, &scan).await?;
         let candidates = self.candidates(&table, &scan).await?;
         let deletes = self.deletes(&table, &scan, &candidates).await?;
         let mut needed = scan.needed_columns();
         needed.extend(deletes.equality_ids());
         let needed = NeededColumns::Ids(needed);
-        Ok(Prepared { table, scan: Arc::new(scan), candidates, deletes, needed, permitted })
+        Ok(Prepared { table, scan, candidates, deletes, needed, permitted })
     }
 
     /// Evaluates a range. Adds to `files` the data files that the client has to read.
@@ -80,51 +81,58 @@ impl Planning {
     /// the remaining ranges.
     pub(super) async fn evaluate_inline(
         &self,
+        prepared: Prepared,
+    ) -> Result<(PlannedFiles, Vec<EntryRange>)> {
+        let ranges = prepared.candidates.ranges(&prepared.scan);
+        let Some(first) = ranges.first() else { return Ok((prepared.no_files(), Vec::new())) };
+        let manifests = self.data_manifests(&prepared, *first).await?;
+        let planning = self.clone();
+        let evaluate = move || planning.evaluate_cached(&prepared, ranges, manifests);
+        self.shared.compute.run(evaluate).await?
+    }
+
+    /// Evaluates ranges like [`evaluate_inline`](Self::evaluate_inline). `first` are the manifests of
+    /// the first range.
+    fn evaluate_cached(
+        &self,
         prepared: &Prepared,
+        ranges: Vec<EntryRange>,
+        first: Vec<ManifestRange>,
     ) -> Result<(PlannedFiles, Vec<EntryRange>)> {
         let Prepared { scan, candidates, .. } = prepared;
-        let (mut inline, mut rest, mut files) = (Vec::new(), Vec::new(), 0);
-        for range in candidates.ranges(scan) {
-            files += candidates.files_of(range);
-            if inline.is_empty() {
-                inline.push((range, self.data_manifests(prepared, range).await?));
-                continue;
-            }
-            let cached = match files <= INLINE_CANDIDATES_MAX {
-                true => self.cached_manifests(prepared, range)?,
-                false => None,
-            };
-            match cached {
-                Some(manifests) => inline.push((range, manifests)),
-                None => rest.push(range),
-            }
-        }
         let range_files_max = usize::try_from(candidates.range_files_max(scan));
         let tasks_max = scan.inline_tasks_max.min(range_files_max.unwrap_or(usize::MAX));
         let rows_max = scan.rows_requested_min.unwrap_or(i64::MAX);
         let mut evaluation = prepared.evaluation(prepared.no_files(), Pruned::Ignored);
-        let evaluate = move || {
-            for (number, (range, manifests)) in inline.into_iter().enumerate() {
-                let position = evaluation.files.position();
-                if evaluation.files.certain_rows() >= rows_max {
-                    break;
-                }
-                if number == 0 || evaluation.files.len() < tasks_max {
-                    evaluation.add_all(manifests)?;
-                    if number == 0 || evaluation.files.len() <= tasks_max {
-                        continue;
-                    }
-                    evaluation.files.truncate(position);
-                }
-                rest.push(range);
-            }
+        let (mut first, mut candidate_files, mut rest) = (Some(first), 0, Vec::new());
+        for range in ranges {
             if evaluation.files.certain_rows() >= rows_max {
-                rest.clear();
+                break;
             }
-            rest.sort_unstable();
-            Ok::<_, Error>((evaluation.files, rest))
-        };
-        self.shared.compute.run(evaluate).await?
+            candidate_files += candidates.files_of(range);
+            if let Some(manifests) = first.take() {
+                evaluation.add_all(manifests)?;
+                continue;
+            }
+            let has_room = evaluation.files.len() < tasks_max;
+            let cached = match has_room && candidate_files <= INLINE_CANDIDATES_MAX {
+                true => self.cached_manifests(prepared, range)?,
+                false => None,
+            };
+            let position = evaluation.files.position();
+            if let Some(manifests) = cached {
+                evaluation.add_all(manifests)?;
+                if evaluation.files.len() <= tasks_max {
+                    continue;
+                }
+                evaluation.files.truncate(position);
+            }
+            rest.push(range);
+        }
+        if evaluation.files.certain_rows() >= rows_max {
+            rest.clear();
+        }
+        Ok((evaluation.files, rest))
     }
 
     /// Returns the data manifests of a range, each with its spec and the positions of the range's

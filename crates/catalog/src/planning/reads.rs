@@ -1,20 +1,18 @@
 //! Reading of the manifest lists and manifests of a scan.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use uuid::Uuid;
 
 use super::Planning;
-use super::candidates::{Candidates, ManifestRef, live_files};
+use super::candidates::{Candidates, ManifestRef};
 use super::deletes::DeleteFiles;
 use super::request::Scan;
 use super::table::PlannedTable;
 use crate::{Error, Result};
 use slateberg_model::manifest_file::ManifestFile;
-use slateberg_model::members::brief;
-use slateberg_model::scan::{ScanError, ScanSnapshots};
+use slateberg_model::scan::ScanError;
 use slateberg_model::snapshot::Snapshot;
 use slateberg_model::table::FORMAT_VERSION_ADOPTED;
 use slateberg_objects as objects;
@@ -30,44 +28,26 @@ const EXPANSION: u64 = 12;
 const EXPECTED_BYTES_MIN: u64 = 256 << 10;
 
 impl Planning {
-    /// Reads the manifest lists of a scan.
-    pub(super) async fn candidates(&self, table: &PlannedTable, scan: &Scan) -> Result<Candidates> {
-        let (mut data, mut deletes) = (Vec::new(), Vec::new());
-        let mut location = None;
-        match &scan.snapshots {
-            ScanSnapshots::Empty => {}
-            ScanSnapshots::Snapshot(snapshot) => {
-                let (path, all) = self.manifests_of(table, snapshot).await?;
-                location = Some(path);
-                (data, deletes) = all.into_iter().partition(|manifest| manifest.is_data());
-                deletes.retain(|manifest| live_files(manifest) != Some(0));
-            }
-            ScanSnapshots::Appends(range) => {
-                let mut paths = HashSet::new();
-                for snapshot in range.snapshots() {
-                    let (_, all) = self.manifests_of(table, snapshot).await?;
-                    let added = all.into_iter().filter(|it| range.includes_manifest(it));
-                    data.extend(added.filter(|manifest| paths.insert(manifest.path.clone())));
-                }
-            }
+    /// Reads the manifest lists of a scan, and selects the manifests that may match its filter.
+    pub(super) async fn candidates(
+        &self,
+        table: &PlannedTable,
+        scan: &Arc<Scan>,
+    ) -> Result<Candidates> {
+        let mut lists = Vec::new();
+        for snapshot in scan.snapshots.all() {
+            lists.push(self.list_of(table, snapshot).await?);
         }
-        for manifest in data.iter().chain(&deletes) {
-            check_readable(table, manifest)?;
-        }
-        let matches = |manifest: &ManifestRef| {
-            let spec = scan.spec(manifest.spec_id)?;
-            Ok::<_, Error>(spec.filter.may_match_manifest(manifest))
-        };
-        let matching = data.iter().map(matches).collect::<Result<_>>()?;
-        Ok(Candidates { data, matching, deletes, list: location })
+        let (table, scan) = (table.clone(), Arc::clone(scan));
+        self.shared.compute.run(move || Candidates::new(&table, &scan, lists)).await?
     }
 
-    /// Returns the location of a snapshot's manifest list, and its manifests.
-    pub(super) async fn manifests_of(
+    /// Returns the location of a snapshot's manifest list, and the list.
+    pub(super) async fn list_of(
         &self,
         table: &PlannedTable,
         snapshot: &Snapshot,
-    ) -> Result<(String, Vec<ManifestRef>)> {
+    ) -> Result<(String, Arc<ManifestList>)> {
         let id = snapshot.snapshot_id;
         if snapshot.key_id().is_some() {
             return Err(Error::NotPlannable(format!("Snapshot {id} is encrypted")));
@@ -81,12 +61,7 @@ impl Planning {
         let path = manifest_list_of(snapshot)?;
         table.check_own(&path)?;
         let list = self.manifest_list(table, &path).await?;
-        let all = (0..list.entries.len()).map(|position| {
-            let list = Arc::clone(&list);
-            ManifestRef { list, position }
-        });
-        let all = all.collect();
-        Ok((path, all))
+        Ok((path, list))
     }
 
     /// Returns the manifest list of a table at this location.
@@ -191,15 +166,6 @@ pub(super) fn manifest_list_of(snapshot: &Snapshot) -> Result<String> {
     let id = snapshot.snapshot_id;
     let location = snapshot.manifest_list();
     location.ok_or_else(|| Error::NotPlannable(format!("Snapshot {id} has no manifest list")))
-}
-
-/// Rejects a manifest that the server may not or cannot read.
-pub(super) fn check_readable(table: &PlannedTable, manifest: &ManifestFile) -> Result<()> {
-    if manifest.key_metadata.as_ref().is_some_and(|key| !key.is_empty()) {
-        let path = brief(&manifest.path);
-        return Err(Error::NotPlannable(format!("The manifest {path} is encrypted")));
-    }
-    table.check_own(&manifest.path)
 }
 
 /// Converts an error of a file that the table's metadata references.

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::Planning;
-use super::candidates::{ManifestRef, live_files};
+use super::candidates::{ManifestRef, check_readable, live_files};
 use super::health::{
     FileCounts, Growth, ManifestCounts, MetadataCounts, Names, SnapshotCounts, TableHealth,
     advice_for,
 };
-use super::reads::check_readable;
 use super::table::PlannedTable;
 use crate::{Operation, Result};
 use slateberg_base::boxed;
@@ -66,7 +65,8 @@ impl Planning {
         let Some(snapshot) = id.and_then(|id| table.metadata.snapshot(id)) else {
             return Ok(Vec::new());
         };
-        let (_, manifests) = self.manifests_of(table, snapshot).await?;
+        let (_, list) = self.list_of(table, snapshot).await?;
+        let manifests: Vec<_> = ManifestRef::all(&list).collect();
         for manifest in &manifests {
             check_readable(table, manifest)?;
         }

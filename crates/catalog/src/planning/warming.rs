@@ -34,7 +34,7 @@ impl Planning {
     /// table. `None` if the table was dropped, or if it is being changed.
     async fn warm(&self, id: Uuid, followed: &Followed) -> Result<Option<u64>> {
         let Some(table) = self.table_by_id(id, followed.version).await? else { return Ok(None) };
-        let scan = Scan::bind(table.readable(), &ScanRequest::default())?;
+        let scan = Arc::new(Scan::bind(table.readable(), &ScanRequest::default())?);
         let (candidates, warehouse) =
             (self.candidates(&table, &scan).await?, table.record.warehouse);
         let mut new = candidates.data.clone();

@@ -70,6 +70,15 @@ fn find(table: &TableMetadata, id: i64) -> Result<&Arc<Snapshot>, ScanError> {
 }
 
 impl ScanSnapshots {
+    /// Returns the snapshots whose manifests the scan reads.
+    pub fn all(&self) -> &[Arc<Snapshot>] {
+        match self {
+            Self::Empty => &[],
+            Self::Snapshot(snapshot) => std::slice::from_ref(snapshot),
+            Self::Appends(range) => &range.snapshots,
+        }
+    }
+
     /// Returns the schema to which the filter is bound: the current schema, or the schema of the
     /// (last) snapshot if `use_snapshot_schema` is true.
     pub fn schema<'a>(
