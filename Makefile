@@ -14,7 +14,7 @@ export SLATEBERG_BIN
 # is built twice.
 TESTED := --locked --features sql-migration
 
-.PHONY: help run release test check fmt lint doc build unit tidy api crash isolation rck rckauth iceberg-spark clients networks cluster stores e2e kms sinks deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
+.PHONY: help run release test check fmt lint doc build unit tidy api crash isolation rck rckauth iceberg-spark clients networks cluster operation stores e2e kms sinks deploy-check snippets console figures bench k6 wrk static image image-check dist kube deny book docs ours
 
 help: ## show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  \1\t/' | expand -t 14
@@ -104,6 +104,11 @@ cluster: build ## a cluster of three processes: the kit and PyIceberg through a 
 	scripts/with-store versitygw scripts/with-cluster tests/rck/run.sh
 	SLATEBERG__CATALOG__APPEND_REBASE=all scripts/with-store versitygw scripts/with-cluster tests/clients/run.sh pyiceberg
 	SLATEBERG_CLUSTER_ROUNDS=$(if $(LONG),300,60) scripts/with-store versitygw cargo test $(TESTED) --test s3 -- --include-ignored --nocapture cluster_survives
+
+# The first run builds k6 and the store into $(CACHE).
+operation: $(if $(LONG),release,build) ## a cluster behind nginx: its commands, and rolling upgrades under k6 and PyIceberg; LONG=1 for 100 with 1,000,000 requests (needs Python 3.11+, Go and apt-get)
+	$(if $(LONG),SLATEBERG_UPGRADES=100 SLATEBERG_UPGRADE_REQUESTS=10000 SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg) \
+		scripts/with-store versitygw tests/cluster_operation/run.sh
 
 # The first run builds MinIO, which takes ten minutes. LONG=1 kills 50 times and stops the store for
 # a minute.
