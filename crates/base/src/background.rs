@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Nice value of the threads. A thread with the default value of 0 gets about ten times the
-/// processor time.
+/// Nice value of the threads: the lowest priority. A thread with the default value of 0 gets about 70
+/// times the processor time.
 #[cfg(target_os = "linux")]
-const NICE: i32 = 10;
+const NICE: i32 = 19;
 
 /// Time for which a thread without work is kept.
 const IDLE: Duration = Duration::from_secs(1);
@@ -126,7 +126,7 @@ mod tests {
         };
         let (thread, nice) = BackgroundThreads::default().run(work).await.expect("it runs");
         assert_ne!(thread, own);
-        assert_eq!(nice, if cfg!(target_os = "linux") { 10 } else { 0 });
+        assert_eq!(nice, if cfg!(target_os = "linux") { 19 } else { 0 });
     }
 
     #[tokio::test]
