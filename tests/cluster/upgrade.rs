@@ -72,8 +72,11 @@ async fn newer_member_takes_over_if_older_ones_respond_and_do_not_take_over() {
     for member in [&older, &newer] {
         member.wait_for_role("standby").await;
     }
+    tokio::time::sleep(SEARCHED).await;
     older.isolate();
     drop(writer);
+    tokio::time::sleep(LEASE * 4).await;
+    assert_eq!(writer_record(&bucket).await["holder"]["name"], "a");
     newer.wait_for_role("writer").await;
     assert_eq!(newer.create_namespace("ns").await, 200);
 }

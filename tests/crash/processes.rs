@@ -1,7 +1,5 @@
 //! Start, stop and locking: one server per directory, which stops gracefully on a signal.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -81,37 +79,6 @@ async fn stopping_server_completes_requests_in_progress() {
     for key in &turned_away {
         assert!(properties.get(key).is_none(), "{key} was applied, but its client got no response");
     }
-}
-
-/// A proxy in front of several servers sends the next request to another server, instead of sending it
-/// at the moment at which the server closes the connection.
-#[tokio::test]
-async fn stopping_server_announces_the_end_of_a_connection_in_use() {
-    let data_dir = tempfile::tempdir().expect("there is room");
-    let server = Server::start(data_dir.path());
-    let address = server.uri.strip_prefix("http://").expect("it is not encrypted");
-    let mut connection = TcpStream::connect(address).expect("it listens");
-    assert!(!config(&mut connection).contains("connection: close"), "the server does not stop yet");
-    server.terminate();
-    while !config(&mut connection).contains("connection: close") {}
-    assert_eq!(connection.read(&mut [0]).expect("it is not reset"), 0, "the connection ends");
-    assert_eq!(server.wait_for_exit().code(), Some(0));
-}
-
-/// Sends a request on the connection, and returns the head of the response.
-fn config(connection: &mut TcpStream) -> String {
-    connection.write_all(b"GET /v1/config HTTP/1.1\r\nhost: x\r\n\r\n").expect("it is open");
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        connection.read_exact(&mut byte).expect("the response is complete");
-        head.push(byte[0]);
-    }
-    let head = String::from_utf8(head).expect("text").to_ascii_lowercase();
-    let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
-    let length = length.expect("a length").parse().expect("a number");
-    connection.read_exact(&mut vec![0; length]).expect("the body is complete");
-    head
 }
 
 #[tokio::test]

@@ -113,7 +113,7 @@ impl Election {
     }
 
     /// Returns the moment from which this standby may take over the observed record. `None` during a
-    /// pause. Processes of an older version may take over earlier.
+    /// pause. Adds some leases while a process of an older version may take over.
     fn claim_from(&self) -> Option<Moment> {
         if !self.config.eligible || !self.has_read || self.store != StoreState::Closed {
             return None;
@@ -125,8 +125,8 @@ impl Election {
             WriterState::Paused if self.respects_pause() => return None,
             _ => observed.seen + patience(record),
         };
-        let is_second = self.raises_format() && self.has_older_candidates;
-        let from = if is_second { from + older_first(record) } else { from };
+        let lets_older_first = self.raises_format() && self.has_older_candidates;
+        let from = if lets_older_first { from + older_first(record) } else { from };
         Some(from.max(self.not_before))
     }
 

@@ -443,3 +443,11 @@ fn process_that_raises_the_store_format_waits_for_older_ones() {
     process.election.note_older_candidates(false);
     assert_eq!(process.at(1, Event::Tick)[0], Step::ReadEpoch);
 }
+
+#[test]
+fn process_that_raises_the_store_format_waits_for_older_ones_for_ten_leases() {
+    let mut process = Process::with(|config| config.member.store_format = Some(2));
+    process.at(0, read(Some(foreign(WriterState::Released, 1))));
+    assert!(!process.at(10 * LEASE - 1, Event::Tick).contains(&Step::ReadEpoch));
+    assert!(process.at(10 * LEASE, Event::Tick).contains(&Step::ReadEpoch));
+}
