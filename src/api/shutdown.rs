@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Whether the server is shutting down. During the shutdown, each HTTP/1.1 response contains
-/// `Connection: close`, so that no client sends another request on a connection that will soon end.
-/// `/ready` returns 503, and watches end.
+/// Whether the server, or its catalog, is shutting down. During the shutdown, each HTTP/1.1 response
+/// contains `Connection: close`, so that no client sends another request on a connection that will soon
+/// end. `/ready` returns 503, and watches end.
 #[derive(Debug, Default)]
 pub struct ShutdownFlag {
     // An atomic, because each response reads the flag. In a channel, all cores would contend for

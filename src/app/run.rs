@@ -197,7 +197,7 @@ async fn serve_until_stopped(
     let routers = app.routers();
     let (settings, connections) = (&app.runtime.settings, &app.runtime.measures.connections);
     let limits = Limits::for_clients(settings, connections);
-    let stop = Stop::at_once(&stopping);
+    let stop = Stop::of_server(&app.shutdown, &stopping);
     let mut tasks = vec![bound.clients.serve(routers.clients, limits, &stop)];
     if let (Some(port), Some(routes)) = (bound.operators, routers.operators) {
         let limits = Limits::for_operators(settings, connections);

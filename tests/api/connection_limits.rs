@@ -1,6 +1,7 @@
 //! Limits for connections: their number, endless headers, clients that do not read responses, and
 //! idle connections.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use slateberg::app::connections::{self, Limits, Stop};
@@ -170,7 +171,13 @@ async fn connections_beyond_the_maximum_wait_while_operators_are_answered() {
     for (routes, limits) in ports {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         uris.push(format!("http://{}", listener.local_addr().expect("an address")));
-        connections::serve(routes, listener, None, limits, Stop::at_once(&stopping));
+        connections::serve(
+            routes,
+            listener,
+            None,
+            limits,
+            Stop::of_server(&Arc::default(), &stopping),
+        );
     }
     let mut strangers = Vec::new();
     for _ in 0..3 {

@@ -1,5 +1,7 @@
 //! A separate port for operators.
 
+use std::sync::Arc;
+
 use slateberg::app::connections::{self, Limits, Stop};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -30,7 +32,13 @@ async fn served() -> (TestApp, [String; 2], watch::Sender<bool>) {
                 &app.app.runtime.measures.connections,
             ),
         };
-        connections::serve(routes, listener, None, limits, Stop::at_once(&stopping));
+        connections::serve(
+            routes,
+            listener,
+            None,
+            limits,
+            Stop::of_server(&Arc::default(), &stopping),
+        );
     }
     (app, urls.try_into().expect("two"), stop)
 }

@@ -20,6 +20,7 @@ mod pause;
 mod planned;
 mod plans;
 mod replicas;
+mod stopping;
 mod transfers;
 mod upgrade;
 mod without_writer;

@@ -44,7 +44,13 @@ impl ServedApp {
         let tls = tls.map(|tls| tls as Arc<dyn Handshakes>);
         let limits =
             Limits::for_clients(&app.app.runtime.settings, &app.app.runtime.measures.connections);
-        connections::serve(app.router.clone(), listener, tls, limits, Stop::at_once(&stopping));
+        connections::serve(
+            app.router.clone(),
+            listener,
+            tls,
+            limits,
+            Stop::of_server(&Arc::default(), &stopping),
+        );
         Self { app, uri, client: Client::new(), _stop: stop }
     }
 

@@ -1,7 +1,6 @@
 //! [`Node`]: what the ports of a member of a cluster know about the election.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -13,6 +12,7 @@ use super::catalog_services::CatalogServices;
 use super::counters::ClusterCounters;
 use super::lease::Lease;
 use super::replica::Replica;
+use crate::api::shutdown::ShutdownFlag;
 use slateberg_base::clock::Clock;
 use slateberg_base::rate::LogThrottle;
 use slateberg_cluster::{Member, Role, SharedSettings, Successor, WriterRecord};
@@ -73,8 +73,8 @@ pub(super) struct Node {
     pub(super) settings: SharedSettings,
     /// The contact of this process with the bucket.
     pub(super) bucket: Arc<BucketContact>,
-    /// Whether this process is stopping, so that it cannot become the writer.
-    pub(super) is_stopping: AtomicBool,
+    /// The shutdown of this process. After its begin, this process cannot become the writer.
+    pub(super) shutdown: Arc<ShutdownFlag>,
     /// Notified if the record of the writer may have changed.
     pub(super) record_changed: Notify,
     suspicions: LogThrottle,
@@ -102,7 +102,7 @@ impl Node {
             name: member.name.clone(),
             settings: member.settings.clone(),
             bucket: Arc::new(bucket),
-            is_stopping: AtomicBool::new(false),
+            shutdown: Arc::default(),
             record_changed: Notify::new(),
             suspicions: LogThrottle::new(SUSPECT_EVERY),
             commands,
@@ -136,7 +136,7 @@ impl Node {
     /// The role of this process, for operators.
     pub(super) fn cluster_role(&self) -> ClusterRole {
         match self.role() {
-            _ if self.is_stopping.load(Ordering::Acquire) => ClusterRole::Changing,
+            _ if self.shutdown.has_begun() => ClusterRole::Changing,
             Role::Writer => ClusterRole::Writer,
             Role::Standby => ClusterRole::Standby,
             _ => ClusterRole::Changing,

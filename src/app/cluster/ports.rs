@@ -45,6 +45,10 @@ pub(super) struct ClusterPort {
 impl Respond for ClusterPort {
     fn respond(&self, request: Request) -> BoxFuture<'static, Response> {
         let port = self.clone();
+        // Even if the writer still executes requests, no further clients should connect to it.
+        if self.node.shutdown.has_begun() && request.uri().path() == READY {
+            return Box::pin(async move { port.respond_as_standby(request).await });
+        }
         match (self.node.services(), Consistency::of(request.headers())) {
             (_, Err(error)) => Box::pin(async move { error.into_response() }),
             (Some(services), _) => Box::pin(async move { port.execute(&services, request).await }),
@@ -107,8 +111,12 @@ impl ClusterPort {
 }
 
 /// 200 if this member knows the writer, to which it forwards requests. Also 200 while the cluster is
-/// paused: the member executes reads, and its response to a change names the reason.
+/// paused: the member executes reads, and its response to a change names the reason. 503 while this member
+/// stops.
 fn ready(node: &Node) -> Response {
+    if node.shutdown.has_begun() {
+        return unavailable("This member of the cluster is stopping");
+    }
     match &*node.writer().borrow() {
         KnownWriter::Remote(record) => {
             let writer = &record.holder.name;

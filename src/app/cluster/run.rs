@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{join_all, select_all};
@@ -51,10 +50,10 @@ use slateberg_telemetry::registry::Registry;
 
 /// Parts of the duration of a lease that one request may take.
 const REQUESTS_IN_LEASE: u32 = 4;
-/// Time that idle connections get to send a request before they are closed. A proxy does not repeat a
-/// change that it has sent on a connection at the moment at which this member closes it. So the time is
-/// longer than the usual pause of changes while the writer is transferred.
-const LAST_REQUEST_MAX: Duration = Duration::from_secs(1);
+/// Time for which a member that stops keeps connections without a request open. While the writer changes,
+/// all clients may wait for it, so that no response announces the end of an idle connection. This time is
+/// longer than a change of the writer usually takes.
+const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// A member of a cluster cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -162,7 +161,7 @@ pub async fn run(member: Member, stop: impl Future<Output = ()>) -> Result<(), C
     let mut ports = Ports::serve(&parts, bound, listener)?;
     until_stopped(stop, &mut driver, &mut ports).await?;
     tracing::info!("shutting down: draining requests in flight");
-    ports.announce_stop();
+    node.shutdown.begin();
     become_standby(&node, &transfers, &settings, lease).await;
     // A standby needs the election to complete its requests: the writer may change.
     if !matches!(node.role(), Role::Writer | Role::Opening) {
@@ -266,7 +265,6 @@ fn failed(part: &'static str, panic: Option<JoinError>) -> ClusterError {
 /// Gives the term of a writer that stops to another member, if there is one. After that, this
 /// process forwards the requests that still arrive to the next writer.
 async fn become_standby(node: &Node, transfers: &Transfers, settings: &Settings, lease: Duration) {
-    node.is_stopping.store(true, Ordering::Release);
     if matches!(node.role(), Role::Writer | Role::Opening) {
         let drain_max = Duration::from_secs(settings.server.drain_seconds_max);
         transfers.hand_over(drain_max + lease).await;
@@ -347,21 +345,15 @@ struct PortParts<'a> {
 
 /// The open ports of a member.
 struct Ports {
-    announce: watch::Sender<bool>,
-    stop: watch::Sender<bool>,
+    close: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Ports {
-    /// Ends connections after their next response, so that clients connect to other members.
-    fn announce_stop(&self) {
-        self.announce.send_replace(true);
-    }
-
     /// Completes the requests in progress, and accepts no further ones.
     async fn drain(&mut self, settings: &Settings) {
-        self.stop.send_replace(true);
-        let drain_max = Duration::from_secs(settings.server.drain_seconds_max);
+        self.close.send_replace(true);
+        let drain_max = IDLE_MAX + Duration::from_secs(settings.server.drain_seconds_max);
         let draining = join_all(std::mem::take(&mut self.tasks));
         if tokio::time::timeout(drain_max, draining).await.is_err() {
             tracing::warn!(seconds = drain_max.as_secs(), "some requests did not complete in time");
@@ -374,8 +366,8 @@ impl Ports {
         listener: TcpListener,
     ) -> Result<Self, ClusterError> {
         let PortParts { settings, dependencies, node, peers, observer, members, .. } = *parts;
-        let ((announce, announced), (stop, begun)) = (watch::channel(false), watch::channel(false));
-        let stopping = Stop { announced, begun, last_request_max: LAST_REQUEST_MAX };
+        let (close, is_closing) = watch::channel(false);
+        let stop = Stop { shutdown: Arc::clone(&node.shutdown), is_closing, idle_max: IDLE_MAX };
         let connections = &dependencies.connections;
         let registry = Arc::new(Registry::default());
         let source = Arc::clone(node);
@@ -388,7 +380,7 @@ impl Ports {
         if let Some(tls) = &bound.tls {
             let source = Arc::clone(tls);
             registry.register("tls", move |into| source.collect(into));
-            tokio::spawn(Arc::clone(tls).watch(stopping.begun.clone()));
+            tokio::spawn(Arc::clone(tls).watch(stop.is_closing.clone()));
         }
         let handshakes =
             MemberHandshakes::new(peers.identity(), members.clone(), Arc::clone(node))?;
@@ -417,16 +409,16 @@ impl Ports {
         };
         let limits = Limits::for_members(settings);
         let members =
-            connections::serve(member_port, listener, Some(handshakes), limits, stopping.clone());
+            connections::serve(member_port, listener, Some(handshakes), limits, stop.clone());
         // A standby checks no credential, so it must not show metrics that require one.
         let are_public = !settings.authn.metrics_need_credential;
         let clients = port(PortKind::Clients, are_public && bound.operators.is_none());
         let limits = Limits::for_clients(settings, connections);
-        let mut tasks = vec![members, bound.clients.serve(clients, limits, &stopping)];
+        let mut tasks = vec![members, bound.clients.serve(clients, limits, &stop)];
         if let Some(operators) = bound.operators {
             let limits = Limits::for_operators(settings, connections);
-            tasks.push(operators.serve(port(PortKind::Operators, are_public), limits, &stopping));
+            tasks.push(operators.serve(port(PortKind::Operators, are_public), limits, &stop));
         }
-        Ok(Self { announce, stop, tasks })
+        Ok(Self { close, tasks })
     }
 }

@@ -14,9 +14,13 @@ use axum::http::Version;
 use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::api::shutdown::ShutdownFlag;
+
 /// The requests, reads and writes of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
+    /// The shutdown of the port.
+    shutdown: Arc<ShutdownFlag>,
     /// Requests with incomplete responses.
     requests: AtomicUsize,
     /// Number of completed requests.
@@ -66,6 +70,11 @@ pub(super) struct TrackedStream<T> {
 }
 
 impl Activity {
+    /// Creates the state of a new connection of a port with this shutdown.
+    pub(super) fn new(shutdown: Arc<ShutdownFlag>) -> Self {
+        Self { shutdown, ..Self::default() }
+    }
+
     /// The current phase of the connection.
     pub(super) fn phase_epoch(&self) -> PhaseEpoch {
         let ended = self.ended.load(Ordering::Relaxed);
@@ -126,6 +135,12 @@ impl Drop for ActiveRequest {
 }
 
 impl ActiveRequest {
+    /// Whether the response has to announce the end of the connection. HTTP/2 has frames for this.
+    pub(super) fn is_last(&self) -> bool {
+        let Self(activity) = self;
+        activity.shutdown.has_begun() && !activity.is_http2.load(Ordering::Relaxed)
+    }
+
     /// Wraps the response's body. The request ends when the body is dropped.
     pub(super) fn wrap(self, body: Body) -> CountedBody {
         CountedBody { body, _request: self }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::{HeaderValue, Response, Version, header};
+use axum::http::{HeaderValue, header};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -34,10 +34,11 @@ use self::turns::Turns;
 use super::tls::handshake::Handshakes;
 use crate::api::peer::Peer;
 use crate::api::service::Respond;
+use crate::api::shutdown::ShutdownFlag;
 use slateberg_base::rate::LogThrottle;
 
-/// Time that idle and new connections get to send a request when a single server stops.
-const LAST_REQUEST_MAX: Duration = Duration::from_millis(250);
+/// Time for which a single server that stops keeps connections without a request open.
+const IDLE_MAX_OF_SERVER: Duration = Duration::from_millis(250);
 /// Silence after which the server checks whether the client is still connected.
 pub const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 /// Timeout of this check in HTTP/2.
@@ -56,19 +57,23 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 /// The stop of a port.
 #[derive(Debug, Clone)]
 pub struct Stop {
-    /// Turns true when each HTTP/1 response has to end its connection. A client that uses its connections
-    /// all the time then has none on which it sends a request at the moment at which the server closes it.
-    pub announced: watch::Receiver<bool>,
+    /// Begins when each HTTP/1 response has to end its connection. A client that uses its connections all
+    /// the time then has none on which it sends a request at the moment at which the server closes it.
+    pub shutdown: Arc<ShutdownFlag>,
     /// Turns true when the port has to reject new connections.
-    pub begun: watch::Receiver<bool>,
-    /// Time that idle and new connections get after this to send a request.
-    pub last_request_max: Duration,
+    pub is_closing: watch::Receiver<bool>,
+    /// Time for which connections then stay open without a request.
+    pub idle_max: Duration,
 }
 
 impl Stop {
-    /// Announces the stop when it begins.
-    pub fn at_once(begun: &watch::Receiver<bool>) -> Self {
-        Self { announced: begun.clone(), begun: begun.clone(), last_request_max: LAST_REQUEST_MAX }
+    /// Returns the stop of a port of a single server.
+    pub fn of_server(shutdown: &Arc<ShutdownFlag>, is_closing: &watch::Receiver<bool>) -> Self {
+        Self {
+            shutdown: Arc::clone(shutdown),
+            is_closing: is_closing.clone(),
+            idle_max: IDLE_MAX_OF_SERVER,
+        }
     }
 }
 
@@ -78,8 +83,7 @@ struct Server {
     tls: Option<Arc<dyn Handshakes>>,
     handshakes: Semaphore,
     limits: Limits,
-    /// Whether responses end their connections.
-    ending: watch::Receiver<bool>,
+    shutdown: Arc<ShutdownFlag>,
     http: Builder<TokioExecutor>,
     reports: LogThrottle,
 }
@@ -101,14 +105,14 @@ pub fn serve(
         handshakes: Semaphore::new(handshakes_max.min(Semaphore::MAX_PERMITS)),
         http: http(limits.streams_max),
         limits,
-        ending: stop.announced,
+        shutdown: stop.shutdown,
         reports: LogThrottle::new(REPORT_EVERY),
     });
     tokio::spawn(async move {
         let (drain, draining) = watch::channel(false);
-        server.accept_until(listener, stop.begun, &draining).await;
+        server.accept_until(listener, stop.is_closing, &draining).await;
         // A client that is already connected may have a request on its way. Wait for it.
-        tokio::time::sleep(stop.last_request_max).await;
+        tokio::time::sleep(stop.idle_max).await;
         drain.send_replace(true);
         drop(draining);
         drain.closed().await;
@@ -220,21 +224,22 @@ impl Server {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (address, activity) = (peer.address, Arc::new(Activity::default()));
+        let activity = Arc::new(Activity::new(Arc::clone(&self.shutdown)));
+        let address = peer.address;
         let mut deadlines = Deadlines::new(self.limits.timeouts, &activity);
         let stream = TokioIo::new(TrackedStream::new(stream, Arc::clone(&activity)));
         let service = service_fn(|request: Request<Incoming>| {
-            let (version, ending) = (request.version(), self.ending.clone());
-            let in_progress = activity.begin(version);
+            let in_progress = activity.begin(request.version());
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(ConnectInfo(peer.clone()));
             let response = self.routes.respond(request);
             async move {
-                let mut response = response.await.map(|body| in_progress.wrap(body));
-                if *ending.borrow() {
-                    end_connection(&mut response, version);
+                let mut response = response.await;
+                if in_progress.is_last() {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(header::CONNECTION, close);
                 }
-                Ok::<_, Infallible>(response)
+                Ok::<_, Infallible>(response.map(|body| in_progress.wrap(body)))
             }
         });
         let mut connection = pin!(self.http.serve_connection(stream, service));
@@ -278,12 +283,5 @@ impl Server {
         };
         counter.add(1);
         tracing::debug!(%address, reason, "connection closed");
-    }
-}
-
-/// Announces the end of the connection in a response. HTTP/2 has frames for this.
-fn end_connection<B>(response: &mut Response<B>, version: Version) {
-    if version < Version::HTTP_2 {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
 }
