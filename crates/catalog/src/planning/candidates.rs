@@ -11,6 +11,7 @@ use super::table::PlannedTable;
 use super::token::EntryRange;
 use crate::error::MissingResource;
 use crate::{Error, Result};
+use slateberg_base::background::give_way;
 use slateberg_model::manifest_file::ManifestFile;
 use slateberg_model::members::brief;
 use slateberg_model::scan::ScanSnapshots;
@@ -22,6 +23,8 @@ const RANGE_FILES_MAX: u64 = 8000;
 const RANGE_BYTES: u64 = 16 << 20;
 /// Maximum number of ranges of a scan. If this is not enough, each range contains more files.
 const RANGES_MAX: u64 = 10_000;
+/// Number of manifests after which the selection lets other threads run.
+const CHUNK: usize = 256;
 /// The range of a token may be longer than the ranges of this server, by up to this factor.
 const TOLERANCE: u64 = 4;
 
@@ -98,14 +101,18 @@ impl Candidates {
                 }
             }
         }
-        for manifest in data.iter().chain(&deletes) {
+        for manifest in &deletes {
             check_readable(table, manifest)?;
         }
-        let matches = |manifest: &ManifestRef| {
-            let spec = scan.spec(manifest.spec_id)?;
-            Ok::<_, Error>(spec.filter.may_match_manifest(manifest))
-        };
-        let matching = data.iter().map(matches).collect::<Result<_>>()?;
+        let mut matching = Vec::with_capacity(data.len());
+        for manifests in data.chunks(CHUNK) {
+            for manifest in manifests {
+                check_readable(table, manifest)?;
+                let spec = scan.spec(manifest.spec_id)?;
+                matching.push(spec.filter.may_match_manifest(manifest));
+            }
+            give_way();
+        }
         Ok(Self { data, matching, deletes, list: location })
     }
 

@@ -12,6 +12,7 @@ use super::request::Scan;
 use super::table::PlannedTable;
 use super::token::EntryRange;
 use crate::{Error, Result};
+use slateberg_base::background::give_way;
 use slateberg_base::boxed;
 use slateberg_model::manifest_file::ManifestFile;
 use slateberg_objects::manifest::{Manifest, NeededColumns};
@@ -106,6 +107,7 @@ impl Planning {
         let mut evaluation = prepared.evaluation(prepared.no_files(), Pruned::Ignored);
         let (mut first, mut candidate_files, mut rest) = (Some(first), 0, Vec::new());
         for range in ranges {
+            give_way();
             if evaluation.files.certain_rows() >= rows_max {
                 break;
             }

@@ -35,7 +35,7 @@ impl Planning {
         scan: &Arc<Scan>,
     ) -> Result<Candidates> {
         let mut lists = Vec::new();
-        for snapshot in scan.snapshots.all() {
+        for snapshot in scan.snapshots.snapshots() {
             lists.push(self.list_of(table, snapshot).await?);
         }
         let (table, scan) = (table.clone(), Arc::clone(scan));

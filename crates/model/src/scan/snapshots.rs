@@ -71,11 +71,11 @@ fn find(table: &TableMetadata, id: i64) -> Result<&Arc<Snapshot>, ScanError> {
 
 impl ScanSnapshots {
     /// Returns the snapshots whose manifests the scan reads.
-    pub fn all(&self) -> &[Arc<Snapshot>] {
+    pub fn snapshots(&self) -> &[Arc<Snapshot>] {
         match self {
             Self::Empty => &[],
             Self::Snapshot(snapshot) => std::slice::from_ref(snapshot),
-            Self::Appends(range) => &range.snapshots,
+            Self::Appends(range) => range.snapshots(),
         }
     }
 
