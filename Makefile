@@ -107,7 +107,7 @@ cluster: build ## a cluster of three processes: the kit and PyIceberg through a 
 
 # The first run builds k6 and the store into $(CACHE).
 operation: $(if $(LONG),release,build) ## a cluster behind nginx: its commands, and rolling upgrades under k6 and PyIceberg; LONG=1 for 100 with 1,000,000 requests (needs Python 3.11+, Go and apt-get)
-	$(if $(LONG),SLATEBERG_UPGRADES=100 SLATEBERG_UPGRADE_REQUESTS=10000 SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg) \
+	$(if $(LONG),UPGRADE_ROUNDS=100 UPGRADE_REQUESTS=10000 SLATEBERG_BIN=$(CARGO_TARGET_DIR)/release/slateberg) \
 		scripts/with-store versitygw tests/cluster_operation/run.sh
 
 # The first run builds MinIO, which takes ten minutes. LONG=1 kills 50 times and stops the store for

@@ -135,13 +135,14 @@ class Cluster:
 
 
 class Proxy:
-    """An nginx that distributes requests to the members. It sends a request to another member only if the first one
-    cannot have received it."""
+    """An nginx that distributes requests to the members. If a member rejects the connection, it sends the request to
+    another member."""
 
     def __init__(self, directory, members):
         port = free_port()
         self.uri = f"http://127.0.0.1:{port}"
         servers = "\n        ".join(f"server 127.0.0.1:{member.port} max_fails=0;" for member in members)
+        self._errors = directory / "nginx-errors.log"
         settings = directory / "nginx.conf"
         settings.write_text(NGINX.format(directory=directory, port=port, servers=servers))
         command = [os.environ["NGINX"], "-c", str(settings), "-p", str(directory), "-e", str(directory / "nginx.log")]
@@ -153,6 +154,12 @@ class Proxy:
             return request("GET", f"{self.uri}/v1/config").status == 200
         except OSError:
             return False
+
+    def cut_requests(self):
+        """The errors other than rejected connections. nginx also repeats reads that it has sent, so that clients do
+        not notice all of them."""
+        errors = self._errors.read_text().splitlines()
+        return [error for error in errors if "Connection refused" not in error]
 
     def end(self):
         self._process.kill()

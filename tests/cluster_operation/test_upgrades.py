@@ -10,8 +10,8 @@ from pyiceberg.catalog import load_catalog
 from processes import Process
 from web import free_port, request
 
-ROUNDS = int(os.environ.get("SLATEBERG_UPGRADES", "3"))
-REQUESTS_PER_ROUND = int(os.environ.get("SLATEBERG_UPGRADE_REQUESTS", "5000"))
+ROUNDS = int(os.environ.get("UPGRADE_ROUNDS", "3"))
+REQUESTS_PER_ROUND = int(os.environ.get("UPGRADE_REQUESTS", "5000"))
 ROWS = pyarrow.table({"id": pyarrow.array(range(10), pyarrow.int64())})
 
 
@@ -37,18 +37,17 @@ class K6:
 
     def wait_for(self, requests):
         while (sent := self.sent()) < requests:
-            assert self._process.runs, f"k6 ended after {sent} requests:\n{self._process.said()[-4000:]}"
+            self.assert_runs(f"k6 ended after {sent} requests")
             time.sleep(0.2)
 
-    def assert_runs(self):
-        assert self._process.runs, f"k6 ended before the last round:\n{self._process.said()[-4000:]}"
+    def assert_runs(self, otherwise="k6 ended before the last round: increase UPGRADE_REQUESTS"):
+        assert self._process.runs, f"{otherwise}:\n{self._process.said()[-4000:]}"
 
     def finish(self):
         """Waits for the end, and returns the summary."""
         code = self._process.wait(3600)
-        summary = json.loads(self._summary.read_text())["metrics"]
         assert code == 0, f"k6 ended with {code}:\n{self._process.said()[-4000:]}"
-        return summary
+        return json.loads(self._summary.read_text())["metrics"]
 
     def end(self):
         if self._process.runs:
@@ -80,6 +79,7 @@ class Appender(threading.Thread):
     def finish(self):
         self._done.set()
         self.join(120)
+        assert not self.is_alive(), f"{self._table}: an append does not end"
         assert self.failure is None, f"{self._table} after {self.appends} appends: {self.failure!r}"
         return self.appends
 
@@ -89,21 +89,23 @@ def test_no_request_fails_during_transfers_and_rolling_upgrades(cluster, proxy, 
     appends = 0
     try:
         for number in range(ROUNDS):
-            k6.wait_for(number * REQUESTS_PER_ROUND)
+            k6.wait_for(max(1, number * REQUESTS_PER_ROUND))
             appender = Appender(proxy.uri, f"t{number}")
             appender.start()
             transferred = cluster.online(cluster.standbys()[0], "cluster", "transfer")
             assert transferred["state"] == "serving", transferred
             cluster.replace_all()
             k6.assert_runs()
-            appends += appender.finish()
+            appended = appender.finish()
+            assert appended > 0, "PyIceberg appended during the round"
+            appends += appended
             print(f"round {number + 1}: {k6.sent()} requests, {appends} appends", flush=True)
         summary = k6.finish()
     finally:
         k6.end()
+    assert not proxy.cut_requests(), "a member closed a connection that the proxy used"
     cluster.stop()
     assert summary["http_reqs"]["count"] >= ROUNDS * REQUESTS_PER_ROUND
     assert summary["checks"]["fails"] == 0, summary["checks"]
-    assert appends > ROUNDS, "PyIceberg appended during each round"
     latency = summary["http_req_duration"]
     print(f"{summary['http_reqs']['count']} requests, {appends} appends, {ROUNDS} rounds; latency {latency} ms")
