@@ -11,6 +11,8 @@ use crate::support::table::append;
 
 /// The files of one snapshot.
 pub struct TableFiles {
+    /// The UUID of the table. A delayed commit must not change a later table with the same name.
+    table: Json,
     /// The location of the manifest list.
     list: String,
     all: [String; 3],
@@ -27,14 +29,16 @@ impl TableFiles {
         put(bucket, &data, b"content".to_vec()).await;
         put(bucket, &manifest_file, manifest(&[&data])).await;
         put(bucket, &list, manifest_list(&[&manifest_file])).await;
-        Self { list: list.clone(), all: [list, manifest_file, data] }
+        let table = table["metadata"]["table-uuid"].clone();
+        Self { table, list: list.clone(), all: [list, manifest_file, data] }
     }
 
     /// Returns the body of the commit that appends the snapshot.
     pub fn append(&self) -> Json {
         let mut updates = append(1, None, 1);
         updates[0]["snapshot"]["manifest-list"] = json!(self.list);
-        json!({ "requirements": [], "updates": updates })
+        let requirement = json!({ "type": "assert-table-uuid", "uuid": self.table });
+        json!({ "requirements": [requirement], "updates": updates })
     }
 
     /// Checks that a table that no other client changes references these files, if this is known, and
