@@ -116,6 +116,8 @@ class Repeatedly:
         self._done.set()
         for thread in self._threads:
             thread.join(60)
+            if thread.is_alive():
+                self.failures.append(TimeoutError("the work does not end"))
 
     def wait_for(self, more):
         """Waits for this number of further rounds."""

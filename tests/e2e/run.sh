@@ -26,6 +26,11 @@ export TRINO_CLI=$cache/trino/trino-cli-$trino_version-executable.jar
 
 "$here/../../scripts/venv" "$venv" "$here/requirements.txt"
 
+# The previous minor version of PyIceberg.
+previous_venv=$cache/pyiceberg-0.11-venv
+"$here/../../scripts/venv" "$previous_venv" "$here/requirements-pyiceberg-0.11.txt"
+export PYICEBERG_0_11=$previous_venv/bin/python
+
 # An emulator of AWS KMS.
 kms_venv=$cache/kms-venv
 "$here/../../scripts/venv" "$kms_venv" "$here/../kms/requirements.txt"

@@ -1,11 +1,10 @@
 """Engines with only the catalog's URI and a credential write and read tables on MinIO."""
 
-import importlib.util
 import os
 
-import duckdb
 import pyarrow
 import pytest
+from append_with_duckdb import connect
 from files import Scene
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
@@ -96,21 +95,11 @@ def test_trino_writes_and_reads_with_vended_credentials(scene, tmp_path):
         trino.stop()
 
 
-def extension_file(name):
-    """The extension file in the installed Python package."""
-    found = importlib.util.find_spec(f"duckdb_extension_{name}").submodule_search_locations[0]
-    return f"{found}/extensions/v{duckdb.__version__}/{name}.duckdb_extension"
-
-
 def test_duckdb_reads_with_vended_credentials(scene):
     key = scene.key("writer")["key"]
     catalog = RestCatalog("vended", uri=scene.uri, warehouse="vended", token=key)
     catalog.create_namespace_if_not_exists("duck")
     rows = pyarrow.table({"id": [1, 2, 3]})
     catalog.create_table("duck.t", schema=rows.schema).append(rows)
-    session = duckdb.connect()
-    for extension in ["avro", "httpfs", "iceberg"]:
-        session.load_extension(extension_file(extension))
-    session.sql(f"CREATE SECRET lake (TYPE iceberg, TOKEN '{key}')")
-    session.sql(f"ATTACH 'vended' AS lake (TYPE iceberg, ENDPOINT '{scene.uri}', SECRET lake)")
+    session = connect(scene.uri, key, "vended")
     assert session.sql("SELECT sum(id) FROM lake.duck.t").fetchone() == (6,)
