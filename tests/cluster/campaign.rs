@@ -177,7 +177,9 @@ impl Cluster {
                     self.scene.set_endpoint(member, None);
                     process.resume();
                     self.of_killed.push(Arc::clone(&process.faults));
-                    self.stopping.push(tokio::spawn(process.stop()));
+                    let bucket = Arc::clone(&self.bucket);
+                    let stopping = async move { process.stop(&bucket).await };
+                    self.stopping.push(tokio::spawn(stopping));
                 }
             }
             Failure::Transfer(member) => {
@@ -260,7 +262,7 @@ impl Cluster {
         }
         self.scene.history.check().unwrap_or_else(|error| panic!("{error}"));
         for process in self.processes.into_iter().flatten() {
-            process.stop().await;
+            process.stop(&self.bucket).await;
         }
         self.files.check_all(&self.bucket).await;
         assert_sound(self.bucket).await;

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::remote_bucket::RemoteBucket;
-use crate::member::{PAUSE, TIMEOUT, bind_member, member_settings};
+use crate::member::{PAUSE, TIMEOUT, bind_member, member_settings, writer_record};
 use crate::relay::{Relay, free_address};
 use crate::support::app::bucket_opener;
 use crate::support::clock::JumpingClock;
@@ -22,6 +22,8 @@ use crate::support::faults::FaultStore;
 /// Settings of the lease, in milliseconds.
 pub const LEASE_MS: u64 = 600;
 const RENEW_MS: u64 = 100;
+/// Maximum time of a stop in order. Other clusters use the same cores.
+const STOP_MAX: Duration = Duration::from_secs(120);
 
 /// The end of a process. `None` if it was killed.
 type End = Option<Result<(), ClusterError>>;
@@ -140,13 +142,15 @@ impl Process {
         timeout(TIMEOUT, ended).await.expect("it ends in time").expect("no panic");
     }
 
-    /// Stops the member in order.
-    pub async fn stop(self) {
+    /// Stops the member in order. Fails with the record of the writer if this takes too long.
+    pub async fn stop(self, bucket: &Arc<dyn ObjectStore>) {
         // The relay passes on connections until the member has stopped.
-        let Self { stop, ended, relay: _relay, kill: _kill, .. } = self;
+        let Self { stop, ended, relay: _relay, kill: _kill, uri, .. } = self;
         let _ = stop.send(());
-        let ended = timeout(TIMEOUT, ended).await.expect("it stops in time").expect("no panic");
-        ended.expect("it was not killed").expect("it stops without an error");
+        let Ok(ended) = timeout(STOP_MAX, ended).await else {
+            panic!("{uri} does not stop: {}", writer_record(bucket).await);
+        };
+        ended.expect("no panic").expect("it was not killed").expect("it stops without an error");
     }
 
     /// Returns how the member has ended, if it has, although the test has not ended it.
