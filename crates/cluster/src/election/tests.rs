@@ -447,7 +447,11 @@ fn process_that_raises_the_store_format_waits_for_older_ones() {
 #[test]
 fn process_that_raises_the_store_format_waits_for_older_ones_for_ten_leases() {
     let mut process = Process::with(|config| config.member.store_format = Some(2));
-    process.at(0, read(Some(foreign(WriterState::Released, 1))));
-    assert!(!process.at(10 * LEASE - 1, Event::Tick).contains(&Step::ReadEpoch));
-    assert!(process.at(10 * LEASE, Event::Tick).contains(&Step::ReadEpoch));
+    let record = foreign(WriterState::Released, 1);
+    process.at(0, read(Some(record.clone())));
+    process.at(10 * LEASE - 1, Event::Tick);
+    let early = process.at(10 * LEASE - 1, read(Some(record.clone())));
+    assert!(!early.contains(&Step::ReadEpoch), "{early:?}");
+    let steps = process.at(10 * LEASE, Event::Tick);
+    assert!(steps.contains(&Step::ReadEpoch), "{steps:?}");
 }
