@@ -1,17 +1,14 @@
 //! Limits for connections: their number, endless headers, clients that do not read responses, and
 //! idle connections.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use slateberg::app::connections::{self, Limits, Stop};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::connections::RawConnection;
 use crate::support::app::TestApp;
-use crate::support::served_app::ServedApp;
+use crate::support::raw_connection::RawConnection;
+use crate::support::served_app::{ServedApp, serve_both_ports};
 
 const HEALTH: &str = "GET /health HTTP/1.1\r\nhost: x\r\n\r\n";
 
@@ -157,28 +154,7 @@ async fn connections_beyond_the_maximum_wait_while_operators_are_answered() {
     let operators = routers.operators.expect("operators have routes of their own");
     // The test requests metrics directly from the router, without a connection.
     app.router = operators.clone();
-    let mut uris = Vec::new();
-    let ports = [
-        (
-            routers.clients,
-            Limits::for_clients(&app.app.runtime.settings, &app.app.runtime.measures.connections),
-        ),
-        (
-            operators,
-            Limits::for_operators(&app.app.runtime.settings, &app.app.runtime.measures.connections),
-        ),
-    ];
-    for (routes, limits) in ports {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        uris.push(format!("http://{}", listener.local_addr().expect("an address")));
-        connections::serve(
-            routes,
-            listener,
-            None,
-            limits,
-            Stop::of_server(&Arc::default(), &stopping),
-        );
-    }
+    let uris = serve_both_ports(&app, (routers.clients, operators), &stopping).await;
     let mut strangers = Vec::new();
     for _ in 0..3 {
         strangers.push(RawConnection::connect_to_uri(&uris[0]).await);

@@ -3,8 +3,8 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::connections::RawConnection;
 use crate::support::app::TestApp;
+use crate::support::raw_connection::RawConnection;
 use crate::support::served_app::ServedApp;
 
 #[tokio::test]

@@ -1,12 +1,9 @@
 //! A separate port for operators.
 
-use std::sync::Arc;
-
-use slateberg::app::connections::{self, Limits, Stop};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::support::app::TestApp;
+use crate::support::served_app::serve_both_ports;
 
 /// Returns a catalog with a separate port for operators, and both ports.
 async fn served() -> (TestApp, [String; 2], watch::Sender<bool>) {
@@ -18,29 +15,8 @@ async fn served() -> (TestApp, [String; 2], watch::Sender<bool>) {
     let (stop, stopping) = watch::channel(false);
     let routers = app.app.routers();
     let operators = routers.operators.expect("operators have routes of their own");
-    let mut urls = Vec::new();
-    for routes in [routers.clients, operators] {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        urls.push(format!("http://{}", listener.local_addr().expect("an address")));
-        let limits = match urls.len() {
-            1 => Limits::for_clients(
-                &app.app.runtime.settings,
-                &app.app.runtime.measures.connections,
-            ),
-            _ => Limits::for_operators(
-                &app.app.runtime.settings,
-                &app.app.runtime.measures.connections,
-            ),
-        };
-        connections::serve(
-            routes,
-            listener,
-            None,
-            limits,
-            Stop::of_server(&Arc::default(), &stopping),
-        );
-    }
-    (app, urls.try_into().expect("two"), stop)
+    let urls = serve_both_ports(&app, (routers.clients, operators), &stopping).await;
+    (app, urls, stop)
 }
 
 #[tokio::test]

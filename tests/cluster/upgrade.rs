@@ -1,7 +1,9 @@
 //! Members of two versions, of which the newer one would raise the format of the store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use object_store::ObjectStore;
 use reqwest::Method;
 use serde_json::Value;
 
@@ -13,6 +15,20 @@ const NEW: u32 = 2;
 /// More than the interval at which a newer member looks for older ones.
 const SEARCHED: Duration = Duration::from_secs(3);
 
+/// Starts the writer `a` of the old version, and a standby of each version.
+async fn writer_and_standbys(
+    bucket: &Arc<dyn ObjectStore>,
+) -> (TestMember, TestMember, TestMember) {
+    let writer = TestMember::start_reading(bucket, "a", OLD).await;
+    writer.wait_for_role("writer").await;
+    let older = TestMember::start_reading(bucket, "older", OLD).await;
+    let newer = TestMember::start_reading(bucket, "newer", NEW).await;
+    for member in [&older, &newer] {
+        member.wait_for_role("standby").await;
+    }
+    (writer, older, newer)
+}
+
 async fn status(member: &TestMember) -> Value {
     let (status, body) = member.request(Method::GET, "/management/v1/cluster", None).await;
     assert_eq!(status, 200, "{body}");
@@ -22,13 +38,7 @@ async fn status(member: &TestMember) -> Value {
 #[tokio::test]
 async fn newer_member_leaves_the_term_to_an_older_one() {
     let bucket = bucket();
-    let writer = TestMember::start_reading(&bucket, "a", OLD).await;
-    writer.wait_for_role("writer").await;
-    let older = TestMember::start_reading(&bucket, "older", OLD).await;
-    let newer = TestMember::start_reading(&bucket, "newer", NEW).await;
-    for member in [&older, &newer] {
-        member.wait_for_role("standby").await;
-    }
+    let (writer, older, newer) = writer_and_standbys(&bucket).await;
     tokio::time::sleep(SEARCHED).await;
     // For a while, only the newer member could take over.
     older.isolate();
@@ -43,13 +53,7 @@ async fn newer_member_leaves_the_term_to_an_older_one() {
 #[tokio::test]
 async fn newer_member_takes_over_if_no_older_one_responds() {
     let bucket = bucket();
-    let writer = TestMember::start_reading(&bucket, "a", OLD).await;
-    writer.wait_for_role("writer").await;
-    let older = TestMember::start_reading(&bucket, "older", OLD).await;
-    let newer = TestMember::start_reading(&bucket, "newer", NEW).await;
-    for member in [&older, &newer] {
-        member.wait_for_role("standby").await;
-    }
+    let (writer, older, newer) = writer_and_standbys(&bucket).await;
     drop((writer, older));
     newer.wait_for_role("writer").await;
     // Its successors do not raise the format further.
@@ -65,13 +69,7 @@ async fn newer_member_takes_over_if_no_older_one_responds() {
 #[tokio::test]
 async fn newer_member_takes_over_if_older_ones_respond_and_do_not_take_over() {
     let bucket = bucket();
-    let writer = TestMember::start_reading(&bucket, "a", OLD).await;
-    writer.wait_for_role("writer").await;
-    let older = TestMember::start_reading(&bucket, "older", OLD).await;
-    let newer = TestMember::start_reading(&bucket, "newer", NEW).await;
-    for member in [&older, &newer] {
-        member.wait_for_role("standby").await;
-    }
+    let (writer, older, newer) = writer_and_standbys(&bucket).await;
     tokio::time::sleep(SEARCHED).await;
     older.isolate();
     drop(writer);
@@ -84,13 +82,7 @@ async fn newer_member_takes_over_if_older_ones_respond_and_do_not_take_over() {
 #[tokio::test]
 async fn finalize_makes_a_newer_member_the_writer() {
     let bucket = bucket();
-    let writer = TestMember::start_reading(&bucket, "a", OLD).await;
-    writer.wait_for_role("writer").await;
-    let older = TestMember::start_reading(&bucket, "older", OLD).await;
-    let newer = TestMember::start_reading(&bucket, "newer", NEW).await;
-    for member in [&older, &newer] {
-        member.wait_for_role("standby").await;
-    }
+    let (writer, older, newer) = writer_and_standbys(&bucket).await;
     let text = program(&older, &["cluster", "finalize"]).await;
     assert!(text.starts_with("transferred the writer from 'a' to 'newer'"), "{text}");
     let before = status(&newer).await;

@@ -20,6 +20,7 @@ pub mod metrics_report;
 pub mod offline;
 pub mod path;
 pub mod program;
+pub mod raw_connection;
 pub mod scan_table;
 pub mod schema;
 pub mod served_app;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use serde_json::Value;
+use slateberg::api::service::PortService;
 use slateberg::app::connections::{self, Limits, Stop};
 use slateberg::app::run;
 use slateberg::app::tls::Tls;
@@ -28,6 +29,28 @@ pub struct ServedApp {
     _stop: watch::Sender<bool>,
 }
 
+/// Serves the routes of clients and of operators on ports of their own, without TLS. Returns the URLs.
+pub async fn serve_both_ports(
+    app: &TestApp,
+    (clients, operators): (PortService, PortService),
+    stopping: &watch::Receiver<bool>,
+) -> [String; 2] {
+    let (settings, connections) =
+        (&app.app.runtime.settings, &app.app.runtime.measures.connections);
+    let ports = [
+        (clients, Limits::for_clients(settings, connections)),
+        (operators, Limits::for_operators(settings, connections)),
+    ];
+    let mut urls = Vec::new();
+    for (routes, limits) in ports {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        urls.push(format!("http://{}", listener.local_addr().expect("an address")));
+        let stop = Stop::of_server(&Arc::default(), stopping);
+        connections::serve(routes, listener, None, limits, stop);
+    }
+    urls.try_into().expect("two")
+}
+
 impl ServedApp {
     /// Serves a catalog, with TLS if configured.
     pub async fn start(app: TestApp) -> Self {
@@ -44,13 +67,8 @@ impl ServedApp {
         let tls = tls.map(|tls| tls as Arc<dyn Handshakes>);
         let limits =
             Limits::for_clients(&app.app.runtime.settings, &app.app.runtime.measures.connections);
-        connections::serve(
-            app.router.clone(),
-            listener,
-            tls,
-            limits,
-            Stop::of_server(&Arc::default(), &stopping),
-        );
+        let stop_of_port = Stop::of_server(&Arc::default(), &stopping);
+        connections::serve(app.router.clone(), listener, tls, limits, stop_of_port);
         Self { app, uri, client: Client::new(), _stop: stop }
     }
 
