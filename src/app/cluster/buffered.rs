@@ -1,16 +1,16 @@
 //! [`BufferedRequest`]: a request of a client that can be sent several times.
 
 use axum::body::{Body, Bytes};
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Request};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header};
 use url::Url;
 
 use super::catalog_services::PortKind;
 use super::forwarded::Forwarded;
 use crate::api::admission::has_body;
 use crate::api::extract::body::{BodySlot, IDEMPOTENCY_KEY};
-use crate::api::peer::peer;
+use crate::api::peer::{Peer, peer};
 use crate::api::request_id::REQUEST_ID;
 use crate::api::route_index::{Repeatability, RouteIndex};
 use slateberg_authn::client_certificates::PresentedCertificate;
@@ -37,7 +37,8 @@ pub(super) struct BufferedRequest {
     headers: HeaderMap,
     /// The body.
     pub(super) body: Bytes,
-    extensions: Extensions,
+    /// The client. `None` without a connection.
+    client: Option<Peer>,
     version: Version,
     /// Whether the request may be sent again if its response is lost.
     pub(super) repeatability: Repeatability,
@@ -62,7 +63,7 @@ impl RequestCopy {
             uri: request.uri().clone(),
             headers: request.headers().clone(),
             body: Bytes::new(),
-            extensions: request.extensions().clone(),
+            client: peer(request.extensions()).cloned(),
             version: request.version(),
             repeatability,
         };
@@ -94,7 +95,7 @@ impl BufferedRequest {
             uri: parts.uri,
             headers: parts.headers,
             body,
-            extensions: parts.extensions,
+            client: peer(&parts.extensions).cloned(),
             version: parts.version,
             repeatability,
         }
@@ -119,7 +120,7 @@ impl BufferedRequest {
         }
         let authority = self.uri.authority().map(|it| it.as_str().parse().ok());
         let host = authority.unwrap_or_else(|| self.headers.get(header::HOST).cloned());
-        let client = peer(&self.extensions);
+        let client = self.client.as_ref();
         let forwarded = Forwarded {
             // Without a connection, as in tests of the router, there is no address.
             address: client.map_or(([0, 0, 0, 0], 0).into(), |peer| peer.address),
@@ -153,7 +154,9 @@ impl BufferedRequest {
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
-        *request.extensions_mut() = self.extensions.clone();
+        if let Some(client) = &self.client {
+            request.extensions_mut().insert(ConnectInfo(client.clone()));
+        }
         *request.version_mut() = self.version;
         request
     }

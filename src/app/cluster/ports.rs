@@ -25,8 +25,7 @@ use crate::api::service::Respond;
 use slateberg_telemetry::prometheus;
 use slateberg_telemetry::registry::Registry;
 
-/// A port of a member. Cheap to clone.
-#[derive(Clone)]
+/// A port of a member.
 pub(super) struct ClusterPort {
     /// The state of the election.
     pub(super) node: Arc<Node>,
@@ -42,22 +41,28 @@ pub(super) struct ClusterPort {
     pub(super) lease_wait: Duration,
 }
 
-impl Respond for ClusterPort {
+impl Respond for Arc<ClusterPort> {
     fn respond(&self, request: Request) -> BoxFuture<'static, Response> {
-        let port = self.clone();
-        // Even if the writer still executes requests, no further clients should connect to it.
-        if self.node.shutdown.has_begun() && request.uri().path() == READY {
-            return Box::pin(async move { port.respond_as_standby(request).await });
-        }
-        match (self.node.services(), Consistency::of(request.headers())) {
-            (_, Err(error)) => Box::pin(async move { error.into_response() }),
-            (Some(services), _) => Box::pin(async move { port.execute(&services, request).await }),
-            (None, Ok(_)) => Box::pin(async move { port.respond_as_replica(request).await }),
-        }
+        let port = Self::clone(self);
+        Box::pin(async move { port.handle(request).await })
     }
 }
 
 impl ClusterPort {
+    async fn handle(&self, request: Request) -> Response {
+        // Even if the writer still executes requests, no further clients should connect to it.
+        if self.node.shutdown.has_begun() && request.uri().path() == READY {
+            return Box::pin(self.respond_as_standby(request)).await;
+        }
+        if let Err(error) = Consistency::of(request.headers()) {
+            return error.into_response();
+        }
+        match self.node.services() {
+            Some(services) => self.execute(&services, request).await,
+            None => self.respond_as_replica(request).await,
+        }
+    }
+
     /// Executes a request as the writer. Forwards it if this process is no longer the writer.
     async fn execute(&self, services: &Arc<CatalogServices>, mut request: Request) -> Response {
         let copy = self.forwarder.copy(&mut request);
@@ -79,15 +84,18 @@ impl ClusterPort {
             }
             return self.complete(response, copy).await;
         }
-        self.respond_as_standby(request).await
+        Box::pin(self.respond_as_standby(request)).await
     }
 
     /// Forwards a request that this process cannot execute.
     async fn complete(&self, response: LocalResponse, copy: RequestCopy) -> Response {
         match response {
             LocalResponse::Complete(response) => response,
-            LocalResponse::NotBegun(request) => self.respond_as_standby(request).await,
-            LocalResponse::Failed(failure) => self.forwarder.finish(self.kind, copy, failure).await,
+            // Boxed, because most requests do not need the space of these futures.
+            LocalResponse::NotBegun(request) => Box::pin(self.respond_as_standby(request)).await,
+            LocalResponse::Failed(failure) => {
+                Box::pin(self.forwarder.finish(self.kind, copy, failure)).await
+            }
         }
     }
 

@@ -394,13 +394,15 @@ impl Ports {
         let observer = Arc::clone(observer);
         let forwarder = Forwarder::new(shared_node, peers, ids, observer, settings, waits);
         let forwarder = Arc::new(forwarder);
-        let port = |kind, has_metrics: bool| ClusterPort {
-            node: Arc::clone(node),
-            kind,
-            forwarder: Arc::clone(&forwarder),
-            frame: Arc::clone(&frame),
-            metrics: has_metrics.then(|| Arc::clone(&registry)),
-            lease_wait,
+        let port = |kind, has_metrics: bool| {
+            Arc::new(ClusterPort {
+                node: Arc::clone(node),
+                kind,
+                forwarder: Arc::clone(&forwarder),
+                frame: Arc::clone(&frame),
+                metrics: has_metrics.then(|| Arc::clone(&registry)),
+                lease_wait,
+            })
         };
         let member_port = MemberPort {
             node: Arc::clone(node),
