@@ -14,7 +14,8 @@ DASHBOARD = CHART / "dashboards/slateberg.json"
 OF_PROMETHEUS = {"up"}
 # Metrics of a member of a cluster, which these tests do not start.
 OF_CLUSTER = {
-    f"slateberg_cluster_{name}" for name in ("role", "term", "forwards_total", "resends_total", "settings_different")
+    f"slateberg_cluster_{name}"
+    for name in ("role", "term", "paused", "forwards_total", "resends_total", "settings_different")
 }
 
 

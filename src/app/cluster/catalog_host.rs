@@ -30,6 +30,10 @@ const REQUESTS_MAX: Duration = Duration::from_secs(60);
 /// Prints the banner of a catalog that begins to serve.
 pub type PrintBanner = Arc<dyn Fn(&App) + Send + Sync>;
 
+/// Maximum time for closing the catalog of a writer, in durations of its lease. Meanwhile, the cluster has
+/// no writer. After a crash, it has none for about one lease.
+const LEASES_IN_CLOSE: u32 = 2;
+
 /// The parts from which a member opens the catalog.
 pub(super) struct CatalogHost {
     /// The settings.
@@ -78,6 +82,7 @@ pub(super) struct OpenCatalog {
     services: Arc<CatalogServices>,
     epoch: u64,
     print_banner: PrintBanner,
+    close_max: Duration,
 }
 
 impl CatalogHost {
@@ -105,6 +110,7 @@ impl CatalogHost {
         let observer = Arc::clone(&self.observer);
         let (print_banner, control) = (Arc::clone(&self.print_banner), Arc::clone(&self.control));
         let opening = tokio::spawn(async move {
+            let cluster = settings.cluster.clone();
             let mut app = App::observed(settings, dependencies, observer).await?;
             app.cluster = Some(control);
             let registry = &app.runtime.measures.registry;
@@ -122,7 +128,9 @@ impl CatalogHost {
             let mut background = Background::start(&mut app.runtime);
             background.add(webhooks::spawn(&app, background.stopping()));
             let background = Mutex::new(Some(background));
-            Ok(OpenCatalog { app, background, services: Arc::new(services), epoch, print_banner })
+            let close_max = LEASES_IN_CLOSE * cluster.lease(&app.runtime.state_url);
+            let services = Arc::new(services);
+            Ok(OpenCatalog { app, background, services, epoch, print_banner, close_max })
         });
         let abort = opening.abort_handle();
         let opened = async move {
@@ -206,8 +214,16 @@ impl OpenCatalog {
         self.app.runtime.catalog.store_closed().await
     }
 
-    /// Stops the background tasks, and closes the store.
+    /// Stops the background tasks, and closes the store. Gives up after some time. No change is lost:
+    /// acknowledged changes are in the log, which the next writer reads, and it fences this store.
     pub(super) async fn close(&self) {
+        if timeout(self.close_max, self.close_completely()).await.is_err() {
+            let seconds = self.close_max.as_secs();
+            tracing::warn!(seconds, "the store did not close in time");
+        }
+    }
+
+    async fn close_completely(&self) {
         let catalog = &self.app.runtime.catalog;
         let background = self.background.lock().await.take();
         self.app.shutdown.begin();
