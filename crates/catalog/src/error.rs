@@ -7,6 +7,7 @@ mod reasons;
 pub use kind::Kind;
 pub use reasons::{
     CommitConflict, LostPosition, MissingResource, NameConflict, RuleViolation, StateConflict,
+    UnreadableManifests,
 };
 
 use slateberg_authz::notation::NotAName;
@@ -123,7 +124,7 @@ pub enum Error {
     /// The server cannot read the manifests of the table. Clients plan the scans of the table
     /// themselves.
     #[error("The server cannot read the manifests of the table: {0}. Plan scans on the client")]
-    NotPlannable(String),
+    NotPlannable(UnreadableManifests),
     /// The principal does not have the privileges.
     #[error("{0}")]
     Forbidden(String),

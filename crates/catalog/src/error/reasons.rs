@@ -132,6 +132,31 @@ pub enum LostPosition {
     OlderVersion,
 }
 
+/// The reason why the server cannot read the manifests of a table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadableManifests {
+    /// The snapshot with this id is encrypted.
+    #[error("Snapshot {0} is encrypted")]
+    EncryptedSnapshot(i64),
+    /// The snapshot with this id has manifests of format version 4.
+    #[error(
+        "Snapshot {0} is in a table of format version 4, whose manifests the server cannot read"
+    )]
+    NewerFormat(i64),
+    /// The snapshot with this id lists its manifests in its metadata, as format version 1 permits.
+    #[error("Snapshot {0} has no manifest list")]
+    NoManifestList(i64),
+    /// The manifest at this location is encrypted.
+    #[error("The manifest {} is encrypted", brief(.0))]
+    EncryptedManifest(String),
+    /// The manifest at this location could belong to another table.
+    #[error("The manifest {} is outside of the table's own locations", brief(.0))]
+    ForeignManifest(String),
+    /// The server must not read the file. Contains the message of the object store.
+    #[error("{0}")]
+    NotAllowed(String),
+}
+
 /// A state that does not allow a change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateConflict {

@@ -9,11 +9,10 @@ use super::report::ScanReport;
 use super::request::Scan;
 use super::table::PlannedTable;
 use super::token::EntryRange;
-use crate::error::MissingResource;
+use crate::error::{MissingResource, UnreadableManifests};
 use crate::{Error, Result};
 use slateberg_base::background::give_way;
 use slateberg_model::manifest_file::ManifestFile;
-use slateberg_model::members::brief;
 use slateberg_model::scan::ScanSnapshots;
 use slateberg_objects::manifest_list::ManifestList;
 
@@ -182,8 +181,8 @@ impl Candidates {
 /// Rejects a manifest that the server may not or cannot read.
 pub(super) fn check_readable(table: &PlannedTable, manifest: &ManifestFile) -> Result<()> {
     if manifest.key_metadata.as_ref().is_some_and(|key| !key.is_empty()) {
-        let path = brief(&manifest.path);
-        return Err(Error::NotPlannable(format!("The manifest {path} is encrypted")));
+        let path = manifest.path.clone();
+        return Err(Error::NotPlannable(UnreadableManifests::EncryptedManifest(path)));
     }
     table.check_own(&manifest.path)
 }

@@ -10,6 +10,7 @@ use super::candidates::{Candidates, ManifestRef};
 use super::deletes::DeleteFiles;
 use super::request::Scan;
 use super::table::PlannedTable;
+use crate::error::UnreadableManifests;
 use crate::{Error, Result};
 use slateberg_model::manifest_file::ManifestFile;
 use slateberg_model::scan::ScanError;
@@ -50,13 +51,10 @@ impl Planning {
     ) -> Result<(String, Arc<ManifestList>)> {
         let id = snapshot.snapshot_id;
         if snapshot.key_id().is_some() {
-            return Err(Error::NotPlannable(format!("Snapshot {id} is encrypted")));
+            return Err(Error::NotPlannable(UnreadableManifests::EncryptedSnapshot(id)));
         }
         if table.metadata.format_version > FORMAT_VERSION_ADOPTED {
-            return Err(Error::NotPlannable(format!(
-                "Snapshot {id} is in a table of format version 4, whose manifests the server \
-                 cannot read"
-            )));
+            return Err(Error::NotPlannable(UnreadableManifests::NewerFormat(id)));
         }
         let path = manifest_list_of(snapshot)?;
         table.check_own(&path)?;
@@ -165,7 +163,7 @@ impl Planning {
 pub(super) fn manifest_list_of(snapshot: &Snapshot) -> Result<String> {
     let id = snapshot.snapshot_id;
     let location = snapshot.manifest_list();
-    location.ok_or_else(|| Error::NotPlannable(format!("Snapshot {id} has no manifest list")))
+    location.ok_or_else(|| Error::NotPlannable(UnreadableManifests::NoManifestList(id)))
 }
 
 /// Converts an error of a file that the table's metadata references.
@@ -176,7 +174,7 @@ fn unreadable(error: objects::Error) -> Error {
             let message = format!("The table is damaged: {error}");
             Error::Scan(ScanError::Validation(message))
         }
-        E::NotAllowed(message) => Error::NotPlannable(message),
+        E::NotAllowed(message) => Error::NotPlannable(UnreadableManifests::NotAllowed(message)),
         E::Taken(_) | E::Full { .. } | E::Unavailable { .. } => error.into(),
     }
 }

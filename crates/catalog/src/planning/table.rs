@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::Planning;
 use super::readable_rows::{ReadableRows, RowFilter};
 use super::request::ReadableTable;
+use crate::error::UnreadableManifests;
 use crate::loadable::Loadable;
 use crate::location_index::{is_alone, is_generated_for, locations_of};
 use crate::lookup::{LOOKUP_ATTEMPTS_MAX, text_of};
@@ -65,10 +66,7 @@ impl PlannedTable {
         if self.own_locations.iter().any(is_own) {
             return Ok(());
         }
-        Err(Error::NotPlannable(format!(
-            "The manifest {} is outside of the table's own locations",
-            brief(file)
-        )))
+        Err(Error::NotPlannable(UnreadableManifests::ForeignManifest(file.to_owned())))
     }
 }
 
