@@ -1,13 +1,11 @@
 """Engines with only the catalog's URI and a credential write and read tables on MinIO."""
 
-import os
-
 import pyarrow
 import pytest
 from append_with_duckdb import connect
 from files import Scene
 from pyiceberg.catalog.rest import RestCatalog
-from pyspark.sql import SparkSession
+from spark_session import spark_session
 from trino import RefusedStatement, Trino
 
 
@@ -21,32 +19,11 @@ def scene(tmp_path_factory):
 @pytest.fixture(scope="module")
 def spark(scene, tmp_path_factory):
     scratch = tmp_path_factory.mktemp("spark")
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    settings = {
-        "spark.jars": f"{os.environ['ICEBERG_SPARK_JAR']},{os.environ['ICEBERG_AWS_JAR']}",
-        "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch} -Djava.io.tmpdir={scratch}",
-        "spark.local.dir": str(scratch / "local"),
-        "spark.sql.warehouse.dir": str(scratch / "unused"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    }
-    for warehouse in ["vended", "signed"]:
-        prefix = f"spark.sql.catalog.{warehouse}"
-        settings[prefix] = "org.apache.iceberg.spark.SparkCatalog"
-        options = {"type": "rest", "uri": scene.uri, "warehouse": warehouse, "token": scene.key("writer")["key"]}
-        settings |= {f"{prefix}.{key}": value for key, value in options.items()}
-    builder = SparkSession.builder.master("local[2]").appName("slateberg")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    key = scene.key("writer")["key"]
+    options = {"uri": scene.uri, "token": key}
+    catalogs = {warehouse: {**options, "warehouse": warehouse} for warehouse in ["vended", "signed"]}
+    with spark_session(scratch, catalogs, jars=["ICEBERG_SPARK_JAR", "ICEBERG_AWS_JAR"]) as session:
+        yield session
 
 
 @pytest.mark.parametrize("warehouse", ["vended", "signed"])

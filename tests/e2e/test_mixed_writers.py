@@ -12,7 +12,7 @@ import pytest
 from append_with_duckdb import connect
 from processes import Repeatedly, Slateberg
 from pyiceberg.catalog import load_catalog
-from pyspark.sql import SparkSession
+from spark_session import spark_session
 
 HERE = Path(__file__).parent
 SETTINGS = """
@@ -42,29 +42,9 @@ def slateberg(tmp_path):
 
 @pytest.fixture
 def spark(slateberg, tmp_path):
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    catalog = {"type": "rest", "uri": slateberg.uri, "token": slateberg.admin_key, "cache-enabled": "false"}
-    settings = {
-        "spark.jars": os.environ["ICEBERG_SPARK_JAR"],
-        "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={tmp_path} -Djava.io.tmpdir={tmp_path}",
-        "spark.local.dir": str(tmp_path / "local"),
-        "spark.sql.warehouse.dir": str(tmp_path / "unused"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        **{f"spark.sql.catalog.lake.{key}": value for key, value in catalog.items()},
-    }
-    builder = SparkSession.builder.master("local[4]").appName("slateberg")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    options = {"uri": slateberg.uri, "token": slateberg.admin_key, "cache-enabled": "false"}
+    with spark_session(tmp_path, {"lake": options}, threads=4) as session:
+        yield session
 
 
 def write_with(kind, slateberg, spark, ids):
