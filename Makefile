@@ -102,7 +102,7 @@ networks: build ## races between writers, and failing networks, with versitygw a
 cluster: build ## a cluster of three processes: the kit, PyIceberg and Spark through a standby, failures of the writer, random failures in memory; LONG=1 for 300 and 10,000 (needs JDK 17+, Maven, Python 3.11+, Go)
 	SLATEBERG_CAMPAIGN_ROUNDS=$(if $(LONG),10000,500) SLATEBERG_CAMPAIGN_CLUSTERS=8 cargo test $(TESTED) --test cluster -- --nocapture cluster_survives_random_failures
 	scripts/with-store versitygw scripts/with-cluster tests/rck/run.sh
-	SLATEBERG__CATALOG__APPEND_REBASE=all scripts/with-store versitygw scripts/with-cluster tests/clients/run.sh pyiceberg spark
+	SLATEBERG__CATALOG__APPEND_REBASE=all scripts/with-store versitygw scripts/with-cluster tests/clients/run.sh
 	SLATEBERG_CLUSTER_ROUNDS=$(if $(LONG),300,60) scripts/with-store versitygw cargo test $(TESTED) --test s3 -- --include-ignored --nocapture cluster_survives
 
 # The first run builds k6 and the store into $(CACHE).

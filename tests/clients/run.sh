@@ -31,4 +31,5 @@ if [[ "$*" == *spark* || "$*" != *pyiceberg* ]]; then
 fi
 
 cd "$here"
-PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -p no:cacheprovider "$@"
+# tests/e2e contains the Spark session.
+PYTHONPATH=$here/../e2e PYTHONDONTWRITEBYTECODE=1 exec "$venv/bin/pytest" -q -p no:cacheprovider "$@"

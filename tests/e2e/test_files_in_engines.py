@@ -1,11 +1,13 @@
 """Engines with only the catalog's URI and a credential write and read tables on MinIO."""
 
+import os
+
 import pyarrow
 import pytest
 from append_with_duckdb import connect
 from files import Scene
 from pyiceberg.catalog.rest import RestCatalog
-from spark_session import spark_session
+from spark_session import spark_catalog, spark_session
 from trino import RefusedStatement, Trino
 
 
@@ -19,10 +21,11 @@ def scene(tmp_path_factory):
 @pytest.fixture(scope="module")
 def spark(scene, tmp_path_factory):
     scratch = tmp_path_factory.mktemp("spark")
-    key = scene.key("writer")["key"]
-    options = {"uri": scene.uri, "token": key}
-    catalogs = {warehouse: {**options, "warehouse": warehouse} for warehouse in ["vended", "signed"]}
-    with spark_session(scratch, catalogs, jars=["ICEBERG_SPARK_JAR", "ICEBERG_AWS_JAR"]) as session:
+    jars = [os.environ["ICEBERG_SPARK_JAR"], os.environ["ICEBERG_AWS_JAR"]]
+    catalogs = {}
+    for warehouse in ["vended", "signed"]:
+        catalogs |= spark_catalog(warehouse, scene.uri, warehouse=warehouse, token=scene.key("writer")["key"])
+    with spark_session(scratch, jars, catalogs) as session:
         yield session
 
 

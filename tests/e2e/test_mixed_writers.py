@@ -12,7 +12,7 @@ import pytest
 from append_with_duckdb import connect
 from processes import Repeatedly, Slateberg
 from pyiceberg.catalog import load_catalog
-from spark_session import spark_session
+from spark_session import spark_catalog, spark_session
 
 HERE = Path(__file__).parent
 SETTINGS = """
@@ -43,8 +43,8 @@ def slateberg(tmp_path):
 
 @pytest.fixture
 def spark(slateberg, tmp_path):
-    options = {"uri": slateberg.uri, "token": slateberg.admin_key, "cache-enabled": "false"}
-    with spark_session(tmp_path, {"lake": options}, threads=4) as session:
+    lake = spark_catalog("lake", slateberg.uri, **{"token": slateberg.admin_key, "cache-enabled": "false"})
+    with spark_session(tmp_path, [os.environ["ICEBERG_SPARK_JAR"]], lake, threads=4) as session:
         yield session
 
 

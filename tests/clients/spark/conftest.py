@@ -3,53 +3,34 @@ import os
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from spark_session import spark_catalog, spark_session
 
 
 @pytest.fixture(scope="session")
 def spark(server, tmp_path_factory):
     """One session for all tests, because its start takes longer than most of them."""
     scratch = tmp_path_factory.mktemp("spark")
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
-        "spark.jars": runtime_jar(),
-        "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={scratch} -Djava.io.tmpdir={scratch} -XX:+UseSerialGC",
-        "spark.local.dir": str(scratch / "local"),
-        "spark.sql.warehouse.dir": str(scratch / "unused"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
         "spark.sql.session.timeZone": "UTC",
         # The tables are tiny, so that interpreting a query is faster than compiling it.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": "shop",
         **catalog("shop", server),
         **catalog("frugal", server, **{"snapshot-loading-mode": "REFS", "rest-page-size": "2", "rest-catalog-purge": "true"}),
         **catalog("planned", server, **{"scan-planning-mode": "server"}),
     }
-    builder = SparkSession.builder.master("local[2]").appName("slateberg")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
     # It logs a Java stack trace for each failed statement, and many tests expect failures.
     logging.getLogger("SQLQueryContextLogger").disabled = True
-    yield session
-    session.stop()
+    with spark_session(scratch, [runtime_jar()], settings, java_options="-XX:+UseSerialGC") as session:
+        yield session
 
 
 def catalog(name, server, **options):
     """The settings of a further catalog on the same server."""
     # Without the cache, each statement sends requests to the server.
-    options = {"type": "rest", "uri": server.uri, "cache-enabled": "false", **options}
-    prefix = f"spark.sql.catalog.{name}"
-    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **{f"{prefix}.{key}": value for key, value in options.items()}}
+    return spark_catalog(name, server.uri, **{"cache-enabled": "false", **options})
 
 
 def runtime_jar():
