@@ -40,4 +40,5 @@ def spark_catalog(name, uri, **options):
     """The settings of a catalog with these options."""
     prefix = f"spark.sql.catalog.{name}"
     options = {"type": "rest", "uri": uri, **options}
-    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **{f"{prefix}.{key}": value for key, value in options.items()}}
+    options = {f"{prefix}.{key}": value for key, value in options.items()}
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **options}
