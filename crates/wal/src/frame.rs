@@ -50,7 +50,7 @@ pub(super) fn magic(keys: Option<&Keys>) -> [u8; 4] {
 /// The reason why a frame cannot be read.
 #[derive(Debug, Clone)]
 pub(super) enum Unreadable {
-    /// The end of the segment.
+    /// The end of the segment, or zeros up to the end of the segment.
     End,
     /// A write that a crash interrupted.
     Torn,
@@ -148,7 +148,7 @@ pub(super) fn read(
     keys: Option<&Keys>,
 ) -> Result<(Frame, usize), Unreadable> {
     let rest = segment.slice(at..);
-    if rest.is_empty() {
+    if rest.iter().all(|byte| *byte == 0) {
         return Err(Unreadable::End);
     }
     if rest.len() < HEADER {
@@ -157,8 +157,10 @@ pub(super) fn read(
     let mut header = &rest[..HEADER];
     let (begin, header_sum) = (header.get_u32_le().to_le_bytes(), header.get_u32_le());
     if begin != magic(keys) || crc32fast::hash(&rest[8..HEADER]) != header_sum {
-        let remaining = &rest[..];
-        return Err(torn_or_damaged(lacks_sector(remaining, at)));
+        // Only the sectors of the header count. Later sectors may be zeros that the writer has
+        // written in advance, which would make every damaged header look torn.
+        let end = (at + HEADER).next_multiple_of(SECTOR).min(segment.len());
+        return Err(torn_or_damaged(lacks_sector(&segment[at..end], at)));
     }
     let (sum, length) = (header.get_u32_le(), header.get_u32_le() as usize);
     let (number, epoch) = (header.get_u64_le(), header.get_u64_le());

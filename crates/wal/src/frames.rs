@@ -90,7 +90,8 @@ pub(super) fn read_remaining(
                 ),
             ));
         }
-        let whole = read_segment(segment, next.is_none(), keys, &mut frames)?;
+        let read = || fs::read(&segment.path).map(Bytes::from).map_err(unavailable);
+        let whole = read_frames(segment, next.is_none(), keys, &mut frames, read)?;
         end = Some((segment.clone(), whole));
     }
     frames.retain(|frame| frame.number > after);
@@ -98,18 +99,29 @@ pub(super) fn read_remaining(
 }
 
 /// Reads the complete frames of one segment, and returns their total size in bytes. Errors if a
-/// segment other than the last one has a torn end.
-fn read_segment(
+/// segment other than the last one has a torn end. `read` returns the content of the file.
+pub(super) fn read_frames(
     segment: &Segment,
     last: bool,
     keys: Option<&Keys>,
     frames: &mut Vec<Frame>,
+    mut read: impl FnMut() -> Result<Bytes, WalError>,
 ) -> Result<u64, WalError> {
-    let bytes = Bytes::from(fs::read(&segment.path).map_err(unavailable)?);
+    let mut bytes = read()?;
     let mut at = 0;
     let mut number = segment.first;
     loop {
-        match frame::read(&bytes, at, keys) {
+        let found = frame::read(&bytes, at, keys);
+        if last && !matches!(found, Ok(_) | Err(Unreadable::End)) {
+            // A running server writes frames over zeros, so the content may lack a part of a frame.
+            // Damage is reported only if the content has not changed.
+            let again = read()?;
+            if again != bytes && again.len() >= at {
+                bytes = again;
+                continue;
+            }
+        }
+        match found {
             Ok((frame, next)) if frame.number == number => {
                 frames.push(frame);
                 at = next;

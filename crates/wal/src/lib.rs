@@ -14,6 +14,10 @@
 //!   **damage**, and the store does not open. A frame is written only after the previous one is
 //!   synced. So if a complete frame comes after an unreadable frame, the unreadable frame is
 //!   damaged, not torn.
+//! - The writer writes **zeros** behind the last frame in advance, and writes the next frames over
+//!   them. If the size of a file does not change, `fdatasync` has less to write. Zeros up to the
+//!   end of a segment are the end of its frames. A gap between segments is detected by the numbers
+//!   of the frames.
 //! - The [`mark`] beside the directory records the last acknowledged frame. A WAL that ends before
 //!   that frame has lost acknowledged changes, and is rejected, too.
 //! - The [`writer`] owns the directory for its lifetime, and its lock excludes other processes.

@@ -52,7 +52,7 @@ impl Segment {
         // The directory is opened before the file is created, because opening it may fail if the
         // process has too many open files.
         let directory = self.path.parent().map(File::open).transpose()?;
-        let file = OpenOptions::new().create_new(true).append(true).open(&self.path)?;
+        let file = OpenOptions::new().create_new(true).write(true).open(&self.path)?;
         if let Some(directory) = directory
             && let Err(error) = directory.sync_all()
         {
@@ -62,7 +62,7 @@ impl Segment {
         Ok(file)
     }
 
-    /// Cuts off the bytes after the complete frames, and deletes a segment without complete frames.
+    /// Cuts off the bytes after the complete frames, also zeros, and deletes a segment without complete frames.
     /// Syncs the rest, because a frame that is only in the system's cache must not be acknowledged.
     pub(super) fn cut(&self, bytes: u64) -> io::Result<()> {
         if bytes == 0 {

@@ -26,6 +26,8 @@ struct FailingFile {
 struct Disk {
     /// The error that each write returns after it has written half of its bytes.
     writing: Mutex<Option<i32>>,
+    /// Whether only writes of zeros return this error.
+    failing_zeros_only: AtomicBool,
     cutting: AtomicBool,
     syncing: Mutex<Option<ErrorKind>>,
 }
@@ -37,13 +39,14 @@ impl Disk {
 }
 
 impl SegmentFile for FailingFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let is_spared = self.disk.failing_zeros_only.load(Ordering::Relaxed) && bytes[0] != 0;
         match *self.disk.writing.lock().expect("no test panics here") {
-            None => self.file.write_all(bytes),
-            Some(code) => {
-                self.file.write_all(&bytes[..bytes.len() / 2])?;
+            Some(code) if !is_spared => {
+                SegmentFile::write(&mut self.file, &bytes[..bytes.len() / 2], at)?;
                 Err(io::Error::from_raw_os_error(code))
             }
+            _ => SegmentFile::write(&mut self.file, bytes, at),
         }
     }
 
@@ -97,15 +100,27 @@ impl Fixture {
     }
 
     fn append(&self, number: u64) {
-        let bytes = vec![u8::try_from(number).expect("few frames"); FRAME];
+        self.append_long(number, FRAME);
+    }
+
+    fn append_long(&self, number: u64, length: usize) {
+        let bytes = vec![u8::try_from(number).expect("few frames"); length];
         let append =
             PendingFrame { number, bytes, rows: 1, buffered_bytes: 0, last_sequence: number };
         self.appends.send(append).expect("the thread runs");
     }
 
-    /// Returns the content of the first segment.
+    /// Returns the content of the first segment without the zeros at its end.
     fn bytes(&self) -> Vec<u8> {
-        std::fs::read(Segment::new(self.directory.path(), 1).path).expect("it is there")
+        without_zeros(&Segment::new(self.directory.path(), 1).path)
+    }
+
+    /// Appends a frame, and returns the length of a segment after that.
+    async fn length_after(&self, number: u64, length: usize, segment: u64) -> u64 {
+        self.append_long(number, length);
+        self.shared.wait_flushed(number).await.expect("there is space");
+        let path = Segment::new(self.directory.path(), segment).path;
+        path.metadata().expect("it is there").len()
     }
 
     /// Waits until writes are rejected. Returns the reason.
@@ -117,6 +132,13 @@ impl Fixture {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
+}
+
+/// Returns the content of a segment without the zeros at its end.
+fn without_zeros(path: &std::path::Path) -> Vec<u8> {
+    let mut bytes = std::fs::read(path).expect("it is there");
+    bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+    bytes
 }
 
 fn frames(numbers: &[u8]) -> Vec<u8> {
@@ -205,7 +227,7 @@ fn frame_is_written_only_after_the_previous_one_is_synced() {
     let recorded_events = Arc::clone(&events);
     let listener = move |event| {
         if let WalEvent::WalFlushed(status) = event {
-            let written = std::fs::metadata(&path).expect("it is there").len();
+            let written = without_zeros(&path).len();
             recorded_events
                 .lock()
                 .expect("no test panics here")
@@ -218,4 +240,70 @@ fn frame_is_written_only_after_the_previous_one_is_synced() {
     journal.thread.join().expect("it has ended");
     let events = events.lock().expect("no test panics here");
     assert_eq!(*events, [(1, 10), (2, 20), (3, 30)], "frames, and written bytes");
+}
+
+#[tokio::test]
+async fn frames_are_written_over_zeros_and_the_file_grows_in_steps() {
+    let journal = Fixture::new();
+    let (frame, long) = (FRAME as u64, ZEROED_FRAME_BYTES_MAX + 1);
+    assert_eq!(journal.length_after(1, FRAME, 1).await, frame + ZEROS);
+    assert_eq!(journal.length_after(2, FRAME, 1).await, frame + ZEROS, "it fits into the zeros");
+    let left = usize::try_from(ZEROS).expect("few zeros") - FRAME;
+    assert_eq!(journal.length_after(3, left, 1).await, frame + ZEROS, "it fits exactly");
+    let end = frame + ZEROS + frame;
+    assert_eq!(journal.length_after(4, FRAME, 1).await, end + ZEROS, "the next step");
+    let fitting = usize::try_from(ZEROS).expect("few zeros") - 1;
+    assert_eq!(journal.length_after(5, fitting, 1).await, end + ZEROS, "one zero is left");
+    let end = end + ZEROS - 1 + long as u64;
+    assert_eq!(journal.length_after(6, long, 1).await, end, "no zeros follow a long frame");
+    assert_eq!(journal.length_after(7, FRAME, 1).await, end + frame + ZEROS);
+    let expected: Vec<u8> = [(1, FRAME), (2, FRAME), (3, left), (4, FRAME), (5, fitting)]
+        .into_iter()
+        .chain([(6, long), (7, FRAME)])
+        .flat_map(|(number, length)| vec![number; length])
+        .collect();
+    assert!(journal.bytes() == expected, "the frames follow each other");
+}
+
+#[tokio::test]
+async fn full_disk_during_a_write_of_zeros_does_not_affect_the_frame() {
+    for cannot_cut in [false, true] {
+        let journal = Fixture::new();
+        journal.disk.failing_zeros_only.store(true, Ordering::Relaxed);
+        journal.disk.cutting.store(cannot_cut, Ordering::Relaxed);
+        journal.disk.fail_writes(ENOSPC);
+        let zeros = if cannot_cut { ZEROS / 2 } else { 0 };
+        assert_eq!(journal.length_after(1, FRAME, 1).await, FRAME as u64 + zeros);
+        assert_eq!(journal.length_after(2, FRAME, 1).await, 2 * FRAME as u64 + zeros);
+        journal.state.check_writable().expect("the journal does not wait for space");
+        journal.disk.fail_writes(None);
+        assert_eq!(journal.length_after(3, FRAME, 1).await, 3 * FRAME as u64 + ZEROS);
+        assert_eq!(journal.bytes(), frames(&[1, 2, 3]));
+    }
+}
+
+#[tokio::test]
+async fn partial_frame_over_zeros_is_cut_off() {
+    let journal = Fixture::new();
+    journal.state.wait_for_space();
+    journal.length_after(1, FRAME, 1).await;
+    journal.disk.fail_writes(ENOSPC);
+    journal.append(2);
+    journal.wait_stalled().await;
+    let segment = Segment::new(journal.directory.path(), 1).path;
+    assert_eq!(std::fs::read(segment).expect("it is there"), frames(&[1]));
+    journal.disk.fail_writes(None);
+    journal.shared.wait_flushed(2).await.expect("there is space again");
+    assert_eq!(journal.length_after(3, FRAME, 1).await, 2 * FRAME as u64 + ZEROS);
+}
+
+#[tokio::test]
+async fn full_segment_ends_without_zeros() {
+    let journal = Fixture::new();
+    let long = usize::try_from(SEGMENT_BYTES_MAX).expect("it fits into memory") - 1;
+    assert_eq!(journal.length_after(1, long, 1).await, long as u64);
+    let end = (long + FRAME) as u64;
+    assert_eq!(journal.length_after(2, FRAME, 1).await, end + ZEROS);
+    assert_eq!(journal.length_after(3, FRAME, 1).await, end, "the first segment");
+    assert_eq!(journal.length_after(4, FRAME, 3).await, FRAME as u64 + ZEROS, "the next segment");
 }
