@@ -78,10 +78,11 @@ fn assert_rejected(data_dir: &Path, file: &str, what: &str) {
 }
 
 /// Returns the end of each frame of a segment.
-fn frame_ends(segment: &[u8]) -> Vec<usize> {
+pub fn frame_ends(segment: &[u8]) -> Vec<usize> {
     let mut ends = vec![];
     let mut at = 0;
-    while let Some(header) = segment.get(at..at + 32) {
+    // Zeros follow the last frame.
+    while let Some(header) = segment.get(at..at + 32).filter(|header| header[0] != 0) {
         let length = u32::from_le_bytes(header[12..16].try_into().expect("four bytes"));
         at += 32 + length as usize;
         ends.push(at);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::client::Client;
+use crate::damage::frame_ends;
 use crate::server::{Server, assert_sound, fsck, serve_expecting_failure};
 
 const TABLE: &str = "namespaces/telltale_ns/tables/telltale_table";
@@ -149,7 +150,12 @@ async fn tampered_file_fails_the_start_and_is_left_unchanged() {
         let mut touched = whole.iter().filter(|(path, _)| path.to_string_lossy().ends_with(kind));
         let (path, bytes) = touched.next_back().unwrap_or_else(|| panic!("no file of kind {kind}"));
         let mut flipped = bytes.clone();
-        flipped[bytes.len() / 3] ^= 1;
+        let length = if kind == ".segment" {
+            *frame_ends(bytes).last().expect("it contains frames")
+        } else {
+            bytes.len()
+        };
+        flipped[length / 3] ^= 1;
         std::fs::write(path, &flipped).expect("it can be written");
         let (code, output_text) = serve_expecting_failure(data_dir.path());
         assert_eq!(code, Some(65), "{kind}: {output_text}");

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::client::Client;
+use crate::damage::frame_ends;
 use crate::server::{Server, assert_sound, fsck, serve_expecting_failure};
 
 const TABLE: &str = "namespaces/ns/tables/t";
@@ -20,13 +21,14 @@ async fn killed(data_dir: &Path, keys: &[&str]) {
     server.kill();
 }
 
-/// Returns the last segment of the killed server, with its content.
+/// Returns the last segment of the killed server, with its frames.
 fn last_segment(data_dir: &Path) -> (PathBuf, Vec<u8>) {
     let entries = std::fs::read_dir(data_dir.join("state/journal")).expect("there is a journal");
     let paths = entries.flatten().map(|entry| entry.path());
     let segments = paths.filter(|path| path.extension().is_some_and(|it| it == "segment"));
     let last = segments.max().expect("the server was not stopped in order");
-    let bytes = std::fs::read(&last).expect("it can be read");
+    let mut bytes = std::fs::read(&last).expect("it can be read");
+    bytes.truncate(*frame_ends(&bytes).last().expect("it contains frames"));
     (last, bytes)
 }
 
