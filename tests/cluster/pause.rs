@@ -58,6 +58,7 @@ async fn end_pause(bucket: &Arc<dyn ObjectStore>) -> Result<(), ResumeError> {
         path: Path::from("state"),
         conditional_update: true,
         directory: None,
+        is_remote: false,
     };
     let signer = RecordSigner::new(None).expect("it needs no key");
     let register = WriterRegister::open(&opened, &signer, TIMEOUT);

@@ -49,6 +49,7 @@ impl Buckets {
                 path: Path::from(path),
                 conditional_update: true,
                 directory: None,
+                is_remote: false,
             })
         });
         Dependencies { opener, ..Dependencies::default() }

@@ -40,6 +40,7 @@ async fn store_check_detects_two_winners() {
         path: "race".into(),
         conditional_update: true,
         directory: None,
+        is_remote: false,
     };
     let course = Course { rounds: 3, writers: 8, put_max: PUT_MAX };
     let sound = race(&opened, fresh_id(), course).await;

@@ -121,6 +121,7 @@ pub fn bucket_opener(bucket: Arc<dyn ObjectStore>) -> Opener {
             path: Path::parse(path).expect("test paths are valid"),
             conditional_update: true,
             directory: None,
+            is_remote: false,
         })
     })
 }

@@ -25,7 +25,7 @@ pub fn slow(opened: Opened, latency: Duration) -> Opened {
     };
     let object_store = Arc::new(ThrottledStore::new(opened.object_store, config));
     // With a directory, the server would use a local journal, which bypasses the throttled store.
-    Opened { object_store, directory: None, ..opened }
+    Opened { object_store, directory: None, is_remote: true, ..opened }
 }
 
 /// Adds latency to everything that an opener opens.
@@ -41,6 +41,7 @@ pub fn memory_opener() -> Opener {
         let location = Location::parse(url).map_err(|error| wrong(error.to_string()))?;
         let path = Path::parse(location.path()).map_err(|error| wrong(error.to_string()))?;
         let object_store: Arc<InMemory> = Arc::clone(&bucket);
-        Ok(Opened { object_store, path, conditional_update: true, directory: None })
+        let (conditional_update, directory, is_remote) = (true, None, false);
+        Ok(Opened { object_store, path, conditional_update, directory, is_remote })
     })
 }

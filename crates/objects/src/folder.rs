@@ -106,6 +106,7 @@ mod tests {
             path: Path::from("state"),
             conditional_update: true,
             directory: None,
+            is_remote: false,
         };
         let folder = Folder::open(&opened, "cluster/members", Duration::from_secs(5));
         assert_eq!(folder.list().await.expect("it responds"), []);

@@ -11,7 +11,8 @@
 //! the options in [`option_allowlist`], and a [`probe`] tests the location. [`redact`] removes
 //! secrets from messages.
 //!
-//! [`conditional`] verifies a store's response that an object already exists. A
+//! Stores in a network are [`hedged`]: a slow put is sent a second time. [`conditional`] verifies a
+//! store's response that an object already exists. A
 //! [`conditional_put_test`] tests conditional puts of many writers, and [`ping`] tests whether a
 //! store responds.
 //!
@@ -33,6 +34,7 @@ mod credentials;
 pub mod directory;
 pub mod error;
 pub mod folder;
+pub mod hedged;
 pub mod location;
 pub mod manifest;
 pub mod manifest_list;

@@ -23,6 +23,9 @@ pub struct Opened {
     pub conditional_update: bool,
     /// Local directory of the URL, if it has one.
     pub directory: Option<PathBuf>,
+    /// Whether requests cross a network, so that some take much longer than others. Puts to such a
+    /// store are [hedged](super::hedged).
+    pub is_remote: bool,
 }
 
 /// Reason why a URL cannot be opened.
@@ -80,7 +83,8 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
         // Without fsync, an acknowledged commit would not survive a power failure.
         let object_store = Arc::new(LocalFileSystem::new().with_fsync(true));
         let directory = Some(PathBuf::from(format!("/{path}")));
-        return Ok(Opened { object_store, path, conditional_update: false, directory });
+        let conditional_update = false;
+        return Ok(Opened { object_store, path, conditional_update, directory, is_remote: false });
     }
     let defaults = [("timeout", REQUEST_TIMEOUT), ("connect_timeout", CONNECT_TIMEOUT)];
     let options = defaults
@@ -96,7 +100,8 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
             (Arc::from(object_store), path)
         }
     };
-    Ok(Opened { object_store, path, conditional_update: true, directory: None })
+    let is_remote = parsed.scheme() != "memory";
+    Ok(Opened { object_store, path, conditional_update: true, directory: None, is_remote })
 }
 
 /// Rejects options that do not exist for the URL's kind of store.

@@ -108,6 +108,7 @@ mod tests {
             path: Path::from("state"),
             conditional_update: true,
             directory: None,
+            is_remote: false,
         };
         Register::open(&opened, "cluster/writer.json", Duration::from_secs(5))
     }

@@ -108,6 +108,7 @@ impl Runtime {
         let phase = progress.phase("connecting to the storage of the state", None);
         let mut state = State::with_keys(&settings, &dependencies, &measures.kms).await?;
         state.measure(&measures.object_stores);
+        state.hedge(&measures.hedged_puts);
         check_object_cache(&settings, &state.location)?;
         // The futures are boxed, because together they would take much of a thread's stack.
         if let ClusterPart::Alone = dependencies.part {

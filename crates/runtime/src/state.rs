@@ -23,6 +23,7 @@ use slateberg_base::retry::Backoff;
 use slateberg_config::Settings;
 use slateberg_kms as kms;
 use slateberg_kms::measured::measured as measured_kms;
+use slateberg_objects::hedged::hedged;
 use slateberg_objects::measured::measured;
 use slateberg_objects::open::{Opened, Opener};
 use slateberg_objects::ping;
@@ -32,7 +33,7 @@ use slateberg_store::encryption::{Encryption, IfMissing, SharedKeys};
 use slateberg_store::open::StoreLocation;
 use slateberg_store::separate_log::Log;
 use slateberg_store::storage::Storage;
-use slateberg_telemetry::requests::RequestMetrics;
+use slateberg_telemetry::requests::{HedgedPuts, RequestMetrics};
 
 /// Timeout of one attempt to probe a bucket.
 const TRY_MAX: Duration = Duration::from_secs(10);
@@ -164,6 +165,19 @@ impl State {
         location.object_store = measured(Arc::clone(&location.object_store), requests, "state");
         if let Some(log) = &mut location.log {
             log.object_store = measured(Arc::clone(&log.object_store), requests, "log");
+        }
+    }
+
+    /// Wraps the object stores in a network so that slow puts of the store are sent again.
+    pub(super) fn hedge(&mut self, puts: &Arc<HedgedPuts>) {
+        let is_remote = |number: usize| self.parts.get(number).is_some_and(|it| it.1.is_remote);
+        let (state, log) = (is_remote(0), is_remote(1));
+        let location = &mut self.location;
+        if state {
+            location.object_store = hedged(Arc::clone(&location.object_store), puts, "state");
+        }
+        if let Some(own) = location.log.as_mut().filter(|_| log) {
+            own.object_store = hedged(Arc::clone(&own.object_store), puts, "log");
         }
     }
 

@@ -1,5 +1,5 @@
-//! [`RequestMetrics`]: durations and errors of requests to other systems. [`TaskRuns`]: outcomes of
-//! background tasks.
+//! [`RequestMetrics`]: durations and errors of requests to other systems. [`HedgedPuts`]: puts that
+//! were sent twice. [`TaskRuns`]: outcomes of background tasks.
 
 use std::time::Instant;
 
@@ -7,6 +7,7 @@ use super::collection::{Collection, attributes};
 use super::instruments::{Counters, Histograms, SECONDS};
 
 const RUNS: &str = "slateberg.background.runs";
+const HEDGED_PUTS: &str = "slateberg.object_store.hedged_puts";
 
 /// Requests to other systems.
 #[derive(Debug)]
@@ -65,6 +66,28 @@ impl RequestMetrics {
             let mut series = attributes([(self.system, system), ("operation", operation)]);
             series.extend(error.map(|error| ("error.type".into(), error.into())));
             into.histogram(self.name, "s", self.help, series, distribution);
+        }
+    }
+}
+
+/// Puts that were sent to an object store a second time because the first response was late.
+#[derive(Debug, Default)]
+pub struct HedgedPuts(Counters<(&'static str, &'static str)>);
+
+impl HedgedPuts {
+    /// Records a put that was sent twice. `used` states whose response was used: that of the
+    /// `first` or of the `second` put, or of `none` if both failed.
+    pub fn ended(&self, store: &'static str, used: &'static str) {
+        self.0.add((store, used), 1);
+    }
+
+    /// Adds the metrics to the collection.
+    pub fn collect(&self, into: &mut Collection) {
+        let help = "Puts that were sent a second time because the first response was late.";
+        into.declare_counter(HEDGED_PUTS, "{put}", help);
+        for ((store, used), count) in self.0.read() {
+            let series = attributes([("store", store), ("used", used)]);
+            into.counter(HEDGED_PUTS, "{put}", help, series, count);
         }
     }
 }
