@@ -36,6 +36,7 @@ pub mod report;
 pub mod run;
 pub mod scans;
 pub mod scenarios;
+pub mod stalls;
 pub mod target;
 pub mod watch;
 

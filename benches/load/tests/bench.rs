@@ -60,7 +60,8 @@ fn run_bench(arguments: &str, directory: &Path) -> (Vec<Value>, String) {
 fn every_scenario_is_measured_on_every_server() {
     let directory = tempfile::tempdir().expect("there is room");
     let ours = RunningServer::start(
-        "serve --memory --latency-ms 1 --listen 127.0.0.1:0 --insecure-no-auth",
+        "serve --memory --latency-ms 1 --stall-percent 4 --stall-ms 60 --stall-response \
+         --listen 127.0.0.1:0 --insecure-no-auth",
     );
     // The server `none` responds to `GET /v1/config` and has no other endpoint of a catalog.
     let none = RunningServer::start(&format!("bare-read --like {}/v1/config", ours.url));
