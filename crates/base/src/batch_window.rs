@@ -4,18 +4,16 @@
 //! these requests started the next group at once, the requests of all other members would have to
 //! wait until that group ends. Two groups with half of the members each would then alternate, and
 //! each request would take twice as long. So a group that follows another group closely waits while
-//! further members arrive in quick succession. The wait lasts at most a fraction of the previous
-//! group's duration. If the previous group had a single member, the new group only yields to tasks
-//! that are ready.
+//! further members arrive so quickly that all requests together lose less time in the wait than the
+//! later ones gain. The wait lasts at most as long as the previous group. If the previous group had
+//! a single member, the new group only yields to tasks that are ready.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The maximum wait is the duration of the previous group divided by this number.
-const WINDOW_DIVISOR: u32 = 4;
-/// The group starts when no member has arrived for a certain time. This time is the duration of the
-/// previous group divided by this number, but at least `GAP_MIN`.
+/// Interval in which a waiting group checks for new members: the duration of the previous group
+/// divided by this number, but at least `GAP_MIN`.
 const GAP_DIVISOR: u32 = 16;
 const GAP_MIN: Duration = Duration::from_micros(150);
 /// Time by which a sleep exceeds its planned duration if no blocking thread is free.
@@ -32,8 +30,9 @@ pub struct BatchWindow {
 #[derive(Debug, Clone, Copy)]
 struct LastGroup {
     members: usize,
-    /// Expected number of members: the members of the last group, and the requests that were
-    /// waiting when that group ended.
+    /// Members of the next group that were waiting when the last group ended.
+    waiting: usize,
+    /// Expected number of members: those of the last group, and those that were waiting.
     expected: usize,
     took: Duration,
     ended: Instant,
@@ -41,7 +40,16 @@ struct LastGroup {
 
 impl LastGroup {
     fn window_end(&self) -> Instant {
-        self.ended + self.took / WINDOW_DIVISOR
+        self.ended + self.took
+    }
+
+    /// Whether members join so quickly that it is worthwhile to wait for more of them. A wait
+    /// delays each of the `count` members by its length. A member that joins in time need not wait
+    /// for the end of this group, which takes about as long as the previous one.
+    fn is_worthwhile(&self, joined: usize, count: usize) -> bool {
+        let gained = self.took * u32::try_from(joined).unwrap_or(u32::MAX);
+        let lost = self.ended.elapsed() * u32::try_from(count).unwrap_or(u32::MAX);
+        gained > lost
     }
 }
 
@@ -51,7 +59,7 @@ impl BatchWindow {
     pub fn ended(&mut self, members: usize, waiting: usize, began: Instant) {
         let ended = Instant::now();
         let took = ended - began;
-        self.last = Some(LastGroup { members, expected: members + waiting, took, ended });
+        self.last = Some(LastGroup { members, waiting, expected: members + waiting, took, ended });
     }
 
     /// Whether the last group is recent enough to influence the next one.
@@ -69,7 +77,7 @@ impl BatchWindow {
         while count_before < last.expected && Instant::now() + gap <= last.window_end() {
             sleep(gap).await;
             let now = count();
-            if now == count_before {
+            if now == count_before || !last.is_worthwhile(now.saturating_sub(last.waiting), now) {
                 break;
             }
             count_before = now;
@@ -134,6 +142,28 @@ mod tests {
         };
         after(80, 20, Duration::from_millis(80)).wait_for_members_to_join(count).await;
         assert!(members.get() >= 66, "it yields as long as members arrive: {}", members.get());
+    }
+
+    #[test]
+    fn wait_is_worthwhile_while_members_join_quickly() {
+        let took = Duration::from_secs(40);
+        let ended = Instant::now().checked_sub(took / 4).expect("the machine runs for longer");
+        let last = LastGroup { members: 80, waiting: 20, expected: 100, took, ended };
+        assert!(last.is_worthwhile(30, 50));
+        assert!(last.is_worthwhile(13, 50));
+        assert!(!last.is_worthwhile(12, 50), "50 members lose as much as 12 gain");
+        assert!(!last.is_worthwhile(0, 50));
+    }
+
+    #[tokio::test]
+    async fn group_stops_waiting_when_members_arrive_slowly() {
+        let calls = Cell::new(0);
+        let count = || {
+            calls.set(calls.get() + 1);
+            60 + calls.get() / 3
+        };
+        after(80, 60, Duration::from_millis(80)).wait_for_members_to_join(count).await;
+        assert!(calls.get() <= 8, "the 60 waiting members lose more: {}", calls.get());
     }
 
     #[tokio::test]
