@@ -8,7 +8,6 @@ use slatedb::DbIterator;
 use slatedb::config::DurabilityLevel;
 use uuid::Uuid;
 
-use super::codec::{DocumentHead, decompressor};
 use super::error::Error;
 use super::key_space::KeySpace;
 use super::keys::{Key, MetadataKey, NAME_PARENT_BYTES, TabularNameKey};
@@ -50,13 +49,10 @@ impl DurableView<'_> {
         ids: &IdRange,
         visit: &mut (dyn FnMut(Uuid, Bytes) -> ControlFlow<()> + Send),
     ) -> Result<(), Error> {
-        let mut decompressor =
-            decompressor().map_err(|error| corrupt(&[KeySpace::Metadata.byte()], error))?;
         let mut iterator = self.scan_uncached(KeySpace::Metadata, ids).await?;
         while let Some(entry) = iterator.next().await? {
             let MetadataKey(id) = decode_key(&entry)?;
-            let head = DocumentHead::decode_with(&entry.value, &mut decompressor)
-                .map_err(|error| corrupt(&entry.key, error))?;
+            let head = decode_value::<MetadataKey>(&entry.key, &entry.value)?;
             if visit(id, head.json_without_chunks().clone()).is_break() {
                 break;
             }

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use zstd::bulk::Decompressor;
 
+use super::compression;
 use slateberg_base::error_chain::Cause;
 use slateberg_model::segmented_json::{Chunk, ChunkHash, Segment, SegmentedJson};
 
@@ -65,9 +65,6 @@ const WHOLE_DOCUMENT_VERSION: u8 = 1;
 const DOCUMENT_VERSION: u8 = 2;
 /// Version byte of chunks.
 const CHUNK_VERSION: u8 = 1;
-/// Level 1 takes half the time of zstd's default and a few percent more space. This is worthwhile
-/// because metadata is written more often than it is read from the store.
-const ZSTD_LEVEL: i32 = 1;
 /// Maximum decompressed size of a document, which bounds the allocation for a corrupt length.
 const DOCUMENT_BYTES_MAX: usize = 1 << 30;
 
@@ -161,7 +158,7 @@ impl DocumentHead {
 
 impl Value for DocumentHead {
     fn encode(&self) -> Vec<u8> {
-        let compressed = compress(&self.inline);
+        let compressed = compression::compress(&self.inline);
         let segments_bytes = self.segments.len() * (1 + 4 + 16);
         let mut bytes = Vec::with_capacity(1 + 8 + 4 + segments_bytes + compressed.len());
         bytes.push(DOCUMENT_VERSION);
@@ -185,23 +182,12 @@ impl Value for DocumentHead {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Self::decode_with(bytes, &mut decompressor()?)
-    }
-}
-
-impl DocumentHead {
-    /// Decodes the head with a decompressor that other heads share. To create a decompressor takes
-    /// as long as to decompress a small head.
-    pub(crate) fn decode_with(
-        bytes: &[u8],
-        decompressor: &mut Decompressor<'_>,
-    ) -> Result<Self, DecodeError> {
         let mut input = Input(bytes);
         let [format] = input.take()?;
         let version = u64::from_be_bytes(input.take()?);
         let head = match format {
             WHOLE_DOCUMENT_VERSION => {
-                let inline = decompress(decompressor, input.0, DOCUMENT_BYTES_MAX)?;
+                let inline = decompress(input.0, DOCUMENT_BYTES_MAX)?;
                 Self { version, segments: vec![HeadSegment::Inline(inline.len())], inline }
             }
             DOCUMENT_VERSION => {
@@ -209,7 +195,7 @@ impl DocumentHead {
                 let segments = segments.collect::<Result<Vec<_>, _>>()?;
                 let inline = segments.iter().filter(|it| matches!(it, HeadSegment::Inline(_)));
                 let inline_bytes = bounded(inline.map(|segment| segment.len()))?;
-                let inline = decompress(decompressor, input.0, inline_bytes)?;
+                let inline = decompress(input.0, inline_bytes)?;
                 if inline.len() != inline_bytes {
                     return Err(DecodeError::Truncated);
                 }
@@ -231,16 +217,14 @@ pub struct ChunkBytes(pub Bytes);
 impl Value for ChunkBytes {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![CHUNK_VERSION];
-        bytes.extend_from_slice(&compress(&self.0));
+        bytes.extend_from_slice(&compression::compress(&self.0));
         bytes
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Input(bytes);
         match input.take()? {
-            [CHUNK_VERSION] => {
-                decompress(&mut decompressor()?, input.0, DOCUMENT_BYTES_MAX).map(Self)
-            }
+            [CHUNK_VERSION] => decompress(input.0, DOCUMENT_BYTES_MAX).map(Self),
             [unknown] => Err(DecodeError::Version(unknown)),
         }
     }
@@ -285,23 +269,8 @@ fn bounded(mut lengths: impl Iterator<Item = usize>) -> Result<usize, DecodeErro
     sum.ok_or_else(|| DecodeError::Body(Cause::new("longer than the maximum size of a document")))
 }
 
-fn compress(bytes: &[u8]) -> Vec<u8> {
-    zstd::bulk::compress(bytes, ZSTD_LEVEL).expect("compressing into memory cannot fail")
-}
-
-/// Returns a new decompressor.
-pub(crate) fn decompressor() -> Result<Decompressor<'static>, DecodeError> {
-    Decompressor::new().map_err(|error| DecodeError::Body(Cause::new(error)))
-}
-
-fn decompress(
-    decompressor: &mut Decompressor<'_>,
-    bytes: &[u8],
-    bytes_max: usize,
-) -> Result<Bytes, DecodeError> {
-    let length = Decompressor::upper_bound(bytes).unwrap_or(bytes_max);
-    let text = decompressor
-        .decompress(bytes, length.min(bytes_max))
+fn decompress(bytes: &[u8], bytes_max: usize) -> Result<Bytes, DecodeError> {
+    let text = compression::decompress(bytes, bytes_max)
         .map_err(|error| DecodeError::Body(Cause::new(error)))?;
     if text.is_empty() && bytes_max > 0 {
         return Err(DecodeError::Truncated);

@@ -42,6 +42,7 @@ mod changes;
 pub mod checkpoints;
 pub mod clones;
 pub mod codec;
+mod compression;
 mod documents;
 pub mod dropped;
 pub mod encryption;

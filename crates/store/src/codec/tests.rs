@@ -80,7 +80,7 @@ fn truncated_bytes_are_rejected() {
 fn document_of_version_1_is_one_segment() {
     let mut bytes = vec![WHOLE_DOCUMENT_VERSION];
     bytes.extend_from_slice(&7_u64.to_be_bytes());
-    bytes.extend_from_slice(&compress(b"{}"));
+    bytes.extend_from_slice(&compression::compress(b"{}"));
     let head = DocumentHead::decode(&bytes).expect("a head");
     let read = head.complete(&HashMap::new()).expect("there are no chunks");
     assert_eq!(read, Document { version: 7, text: "{}".into() });
@@ -100,7 +100,7 @@ fn excessive_length_is_rejected() {
             bytes.extend_from_slice(&length.to_be_bytes());
             bytes.extend_from_slice(&[0; 16]);
         }
-        bytes.extend_from_slice(&compress(b""));
+        bytes.extend_from_slice(&compression::compress(b""));
         DocumentHead::decode(&bytes)
     };
     assert!(head(&[1 << 30]).is_ok());
