@@ -58,7 +58,7 @@ impl VersionCache {
     pub(crate) fn insert(&self, version: Version, cached: CachedVersion) {
         let (id, number) = version;
         self.0.remove(&(id, number.saturating_sub(2)));
-        let bytes = cached.text.len() + ENTRY_BYTES;
+        let bytes = cached.text.memory_bytes() + ENTRY_BYTES;
         self.0.insert(version, cached, bytes);
     }
 

@@ -10,11 +10,13 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+
+use super::deflate::{Deflated, Deflater, Joiner};
 
 /// Length of a chunk's hash, in bytes. SHA-256 is longer, so its result is shortened.
 const HASH_BYTES: usize = 16;
@@ -39,22 +41,27 @@ impl fmt::Debug for ChunkHash {
     }
 }
 
+/// The compressed form of a document or chunk has about a fifth of its length.
+const COMPRESSION_RATIO: usize = 5;
+
 /// A part of a document that does not change again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Chunk {
     hash: ChunkHash,
     text: Bytes,
+    /// The compressed form, as soon as a file or response has needed it. Clones share it.
+    deflated: Arc<OnceLock<Deflated>>,
 }
 
 impl Chunk {
     /// Creates a chunk with this content.
     pub fn new(text: Bytes) -> Self {
-        Self { hash: ChunkHash::of(&text), text }
+        Self::from_stored(ChunkHash::of(&text), text)
     }
 
     /// Creates a chunk that was stored under this hash. Does not verify the hash.
     pub fn from_stored(hash: ChunkHash, text: Bytes) -> Self {
-        Self { hash, text }
+        Self { hash, text, deflated: Arc::default() }
     }
 
     /// Returns the hash.
@@ -66,7 +73,20 @@ impl Chunk {
     pub fn text(&self) -> &Bytes {
         &self.text
     }
+
+    /// Returns the compressed content. Compresses it at the first call.
+    fn deflated_by(&self, deflater: &mut Deflater) -> &Deflated {
+        self.deflated.get_or_init(|| deflater.deflate(&self.text))
+    }
 }
+
+impl PartialEq for Chunk {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.text == other.text
+    }
+}
+
+impl Eq for Chunk {}
 
 /// A part of a [`SegmentedJson`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,18 +113,56 @@ impl Segment {
 pub struct SegmentedJson {
     segments: Arc<[Segment]>,
     len: usize,
+    /// The compressed form, as soon as a file or response has needed it. Clones share it.
+    deflated: Arc<OnceLock<Deflated>>,
 }
 
 impl SegmentedJson {
     /// Creates a document from consecutive segments.
     pub fn new(segments: Vec<Segment>) -> Self {
         let len = segments.iter().map(|segment| segment.bytes().len()).sum();
-        Self { segments: segments.into(), len }
+        Self { segments: segments.into(), len, deflated: Arc::default() }
     }
 
     /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Returns the approximate size in memory, including the compressed forms of the document and
+    /// of its chunks.
+    pub fn memory_bytes(&self) -> usize {
+        let chunks: usize = self.chunks().map(|chunk| chunk.text.len()).sum();
+        self.len + (self.len + chunks) / COMPRESSION_RATIO
+    }
+
+    /// Whether a part of the document is shared with other versions.
+    pub fn has_chunks(&self) -> bool {
+        self.chunks().next().is_some()
+    }
+
+    /// Returns the number of bytes that are not compressed yet.
+    pub fn bytes_to_compress(&self) -> usize {
+        if self.deflated.get().is_some() {
+            return 0;
+        }
+        let compressed = self.chunks().filter(|chunk| chunk.deflated.get().is_some());
+        self.len - compressed.map(|chunk| chunk.text.len()).sum::<usize>()
+    }
+
+    /// Returns the compressed document. At the first call, compresses inline JSON, and chunks that
+    /// were not compressed for another version.
+    pub(super) fn deflated_by(&self, deflater: &mut Deflater) -> &Deflated {
+        self.deflated.get_or_init(|| {
+            let mut joiner = Joiner::with_capacity(self.len / COMPRESSION_RATIO);
+            for segment in self.segments() {
+                match segment {
+                    Segment::Inline(bytes) => joiner.add(&deflater.deflate(bytes)),
+                    Segment::Chunk(chunk) => joiner.add(chunk.deflated_by(deflater)),
+                }
+            }
+            joiner.finish()
+        })
     }
 
     /// Whether the document is empty. Valid JSON never is.

@@ -5,18 +5,17 @@
 //! compressed.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 
 use bytes::Bytes;
-use flate2::Compression;
 use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
 use uuid::Uuid;
 
 use super::content::{Content, too_long_decompressed};
 use super::error::Error;
 use super::location::Location;
 use super::warehouse_files::Objects;
+use slateberg_model::gzip::gzip;
 use slateberg_model::segmented_json::SegmentedJson;
 
 /// Property with the directory of metadata files. Defaults to `metadata` below the table's
@@ -72,13 +71,7 @@ impl Codec {
     pub fn encode(self, text: &SegmentedJson) -> Vec<Bytes> {
         match self {
             Self::None => text.parts().cloned().collect(),
-            Self::Gzip => {
-                let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-                for part in text.parts() {
-                    encoder.write_all(part).expect("writing into memory cannot fail");
-                }
-                vec![encoder.finish().expect("writing into memory cannot fail").into()]
-            }
+            Self::Gzip => gzip(b"", text, b""),
         }
     }
 }
