@@ -59,7 +59,6 @@ const CRATE_USERS: [(&str, &[&str]); 33] = [
             "objects/metadata_file.rs",
             "objects/avro/decompress.rs",
             "objects/avro/encode.rs",
-            "api/coding.rs",
         ],
     ),
     ("zstd", &["store/codec.rs", "objects/avro/decompress.rs", "api/coding.rs"]),

@@ -4,12 +4,12 @@ use std::io::Write;
 
 use axum::http::HeaderValue;
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 
-/// The compression levels. Level 1 shrinks JSON to about a sixth of its size. Higher levels take
-/// much more time and save few bytes.
-const GZIP_LEVEL: u32 = 1;
+use slateberg_model::gzip::gzip;
+use slateberg_model::segmented_json::SegmentedJson;
+
+/// Level 1 shrinks JSON to about a sixth of its size. Higher levels take much more time and save
+/// few bytes.
 const ZSTD_LEVEL: i32 = 1;
 
 /// A supported content coding.
@@ -21,6 +21,57 @@ pub enum Coding {
     Gzip,
     /// zstd.
     Zstd,
+}
+
+/// The codings that a client prefers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PreferredCodings {
+    /// For bodies without chunks. If the client accepts gzip and zstd equally, this is zstd, which
+    /// costs client and server less.
+    pub inline: Coding,
+    /// For bodies with chunks. If the client accepts gzip and zstd equally, this is gzip, because
+    /// chunks are compressed with gzip only once for all bodies.
+    pub chunked: Coding,
+}
+
+impl PreferredCodings {
+    /// Whether the client prefers an uncompressed body.
+    pub fn are_identity(self) -> bool {
+        self.inline == Coding::Identity
+    }
+
+    /// Returns the coding for this body.
+    pub fn for_body(self, body: &PlainBody) -> Coding {
+        if body.document.has_chunks() { self.chunked } else { self.inline }
+    }
+}
+
+/// An uncompressed body: a document between other JSON.
+#[derive(Debug, Clone)]
+pub struct PlainBody {
+    /// The JSON before the document.
+    pub head: Bytes,
+    /// The document.
+    pub document: SegmentedJson,
+    /// The JSON after the document.
+    pub tail: Bytes,
+}
+
+impl PlainBody {
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.document.len() + self.tail.len()
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Bytes> {
+        std::iter::once(&self.head).chain(self.document.parts()).chain([&self.tail])
+    }
+}
+
+impl From<Bytes> for PlainBody {
+    fn from(body: Bytes) -> Self {
+        Self { head: Bytes::new(), document: body.into(), tail: Bytes::new() }
+    }
 }
 
 impl Coding {
@@ -36,26 +87,28 @@ impl Coding {
         }
     }
 
-    /// Encodes the concatenation of these parts.
-    pub fn encode(self, parts: &[Bytes]) -> Bytes {
-        let encoded = match self {
-            Self::Identity => parts.concat(),
-            Self::Gzip => gzip(parts),
-            Self::Zstd => zstd(parts),
-        };
-        encoded.into()
+    /// Encodes a body. Returns the consecutive parts of the result.
+    pub fn encode(self, body: &PlainBody) -> Vec<Bytes> {
+        match self {
+            Self::Identity => body.parts().cloned().collect(),
+            Self::Gzip => gzip(&body.head, &body.document, &body.tail),
+            Self::Zstd => vec![zstd(body).into()],
+        }
+    }
+
+    /// Returns the number of bytes that [`Coding::encode`] would have to compress.
+    pub fn bytes_to_compress(self, body: &PlainBody) -> usize {
+        match self {
+            Self::Identity => 0,
+            Self::Gzip => body.head.len() + body.document.bytes_to_compress() + body.tail.len(),
+            Self::Zstd => body.len(),
+        }
     }
 }
 
-fn gzip(parts: &[Bytes]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
-    parts.iter().for_each(|part| encoder.write_all(part).expect(IN_MEMORY));
-    encoder.finish().expect(IN_MEMORY)
-}
-
-fn zstd(parts: &[Bytes]) -> Vec<u8> {
+fn zstd(body: &PlainBody) -> Vec<u8> {
     let mut encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL).expect("the level exists");
-    parts.iter().for_each(|part| encoder.write_all(part).expect(IN_MEMORY));
+    body.parts().for_each(|part| encoder.write_all(part).expect(IN_MEMORY));
     encoder.finish().expect(IN_MEMORY)
 }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures::stream;
 use uuid::Uuid;
 
+use super::coding::{Coding, PlainBody};
 use super::delegation::DelegationConfig;
 use super::etag::{ETag, Representation, SnapshotMode};
 use super::scan_planning_mode::ScanPlanningMode;
@@ -37,15 +38,22 @@ const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// A new, uncompressed response.
 pub struct RenderedResponse {
-    /// The consecutive parts of the body.
-    pub parts: Vec<Bytes>,
+    /// The body.
+    pub body: PlainBody,
     /// The ETag. `None` for a response with file access, which must not be cached.
     pub tag: Option<ETag>,
 }
 
 impl RenderedResponse {
-    pub(super) fn len(&self) -> usize {
-        self.parts.iter().map(Bytes::len).sum()
+    /// A response with the metadata location, the metadata, and `tail`.
+    fn new(state: &TabularState, tail: Bytes, tag: Option<ETag>) -> Self {
+        Self { body: PlainBody { head: head(state), document: state.text.clone(), tail }, tag }
+    }
+}
+
+impl IntoResponse for RenderedResponse {
+    fn into_response(self) -> Response {
+        response_from_parts(Coding::Identity.encode(&self.body), self.tag.as_ref())
     }
 }
 
@@ -73,7 +81,7 @@ pub fn create_result(
     if let Some(delegation) = delegation {
         let tail = with_restrictions(&created.access, delegation.tail);
         let tail = with_planning(created, tail, planning);
-        return (NO_STORE, response_from_parts(parts(&created.state, tail), None)).into_response();
+        return (NO_STORE, RenderedResponse::new(&created.state, tail, None)).into_response();
     }
     let published = created.state.metadata_location.is_some();
     let representation =
@@ -81,10 +89,10 @@ pub fn create_result(
     let tag = published.then(|| ETag::new(representation));
     let tail = with_restrictions(&created.access, Bytes::from_static(LOAD_TAIL));
     let tail = with_planning(created, tail, planning);
-    response_from_parts(parts(&created.state, tail), tag.as_ref())
+    RenderedResponse::new(&created.state, tail, tag).into_response()
 }
 
-/// The parts of a `LoadTableResult`, for the cache.
+/// A `LoadTableResult`, for the cache.
 pub fn load_result(
     loaded: &Readable,
     representation: Representation,
@@ -97,7 +105,7 @@ pub fn load_result(
     let tail = with_restrictions(&loaded.access, tail);
     let tail = with_labels(loaded.labels.as_deref(), tail);
     let tail = with_planning(loaded, tail, representation.planning);
-    RenderedResponse { parts: parts(&loaded.state, tail), tag }
+    RenderedResponse::new(&loaded.state, tail, tag)
 }
 
 /// Adds the mode of scan planning to the end of a `LoadTableResult`.
@@ -108,13 +116,13 @@ fn with_planning(table: &Readable, tail: Bytes, of_warehouse: Option<ScanPlannin
 
 /// A `LoadViewResult` for the creator of a view or of a new version of it.
 pub fn view_result(state: &TabularState) -> Response {
-    metadata_response(state, LOAD_TAIL, None)
+    RenderedResponse::new(state, Bytes::from_static(LOAD_TAIL), None).into_response()
 }
 
 /// A `LoadViewResult` with the labels of the view.
 pub fn loaded_view_result(loaded: &Readable) -> Response {
     let tail = with_labels(loaded.labels.as_deref(), Bytes::from_static(LOAD_TAIL));
-    response_from_parts(parts(&loaded.state, tail), None)
+    RenderedResponse::new(&loaded.state, tail, None).into_response()
 }
 
 /// Adds labels to the end of a result. A result without labels has no such member.
@@ -135,8 +143,8 @@ fn with_restrictions(access: &ReadAccess, tail: Bytes) -> Bytes {
 }
 
 /// A `CommitTableResponse` or an `UnregisterTableResult`.
-pub fn commit_result(state: &TabularState, tag: Option<&ETag>) -> Response {
-    metadata_response(state, b"}", tag)
+pub fn commit_result(state: &TabularState, tag: Option<ETag>) -> RenderedResponse {
+    RenderedResponse::new(state, Bytes::from_static(b"}"), tag)
 }
 
 /// Responds with 200, JSON, and the tag if there is one.
@@ -163,21 +171,8 @@ fn head(state: &TabularState) -> Bytes {
     head.into()
 }
 
-/// The parts of a body: metadata location, metadata, `tail`.
-fn parts(state: &TabularState, tail: Bytes) -> Vec<Bytes> {
-    let mut parts = Vec::with_capacity(state.text.segments().len() + 2);
-    parts.push(head(state));
-    parts.extend(state.text.parts().cloned());
-    parts.push(tail);
-    parts
-}
-
-/// A response with the metadata location, the metadata, and `tail`.
-fn metadata_response(state: &TabularState, tail: &'static [u8], tag: Option<&ETag>) -> Response {
-    response_from_parts(parts(state, Bytes::from_static(tail)), tag)
-}
-
-/// Responds with 200, these consecutive parts of JSON, and the tag if there is one.
+/// Responds with 200, these consecutive parts of JSON, and the tag if there is one. The parts may
+/// be compressed together.
 pub fn response_from_parts(parts: Vec<Bytes>, tag: Option<&ETag>) -> Response {
     let length: usize = parts.iter().map(Bytes::len).sum();
     if length <= COPIED_BYTES_MAX {
@@ -211,7 +206,7 @@ mod tests {
                 metadata_location: Some("s3://b/\"m\"".to_owned()),
                 text: SegmentedJson::new(segments.into()),
             };
-            let response = commit_result(&state, Some(&tag));
+            let response = commit_result(&state, Some(tag.clone())).into_response();
             let expected =
                 format!(r#"{{"metadata-location":"s3://b/\"m\"","metadata":[{list}2]}}"#);
             let length = response.headers().get(header::CONTENT_LENGTH).cloned();

@@ -6,7 +6,8 @@
 //!
 //! Long responses are compressed for clients that accept it, once per version and coding.
 //! Compression takes CPU from other requests, so it uses only a part of the cores. While these
-//! cores are busy, responses are sent uncompressed.
+//! cores are busy, responses are sent uncompressed. Responses with chunks that were compressed for
+//! earlier versions take hardly any CPU, so they are always compressed.
 
 use std::num::NonZero;
 
@@ -15,7 +16,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::Semaphore;
 
-use super::coding::Coding;
+use super::coding::{Coding, PlainBody, PreferredCodings};
 use super::delegation::ConfigDigest;
 use super::etag::{ETag, Representation};
 use super::respond::{NO_STORE, RenderedResponse, response_from_parts, tagged_json};
@@ -27,8 +28,8 @@ use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 const ENTRY_BYTES: usize = 512;
 /// Expected bytes of a response, to size the cache.
 const TYPICAL_BYTES: u64 = 16 << 10;
-/// Responses of at most this size are compressed on the current thread, because that takes less
-/// than a millisecond.
+/// At most this number of bytes is compressed on the current thread, because that takes less than a
+/// millisecond.
 const INLINE_COMPRESSION_BYTES_MAX: usize = 64 << 10;
 /// Maximum size of a response that is cached uncompressed, as one buffer.
 const UNCOMPRESSED_ENTRY_BYTES_MAX: usize = 1 << 20;
@@ -71,12 +72,14 @@ impl ResponseCache {
         }
     }
 
-    /// Returns the cached response in this coding. If only the uncompressed response is cached,
-    /// returns that. Counts a hit or a miss.
-    pub fn get(&self, key: ResponseKey, coding: Coding) -> Option<CachedResponse> {
-        let coded =
-            (coding != Coding::Identity).then(|| self.entries.peek(&(key, coding))).flatten();
-        let hit = coded.or_else(|| self.entries.peek(&(key, Coding::Identity)));
+    /// Returns the cached response in one of these codings. If only the uncompressed response is
+    /// cached, returns that. Counts a hit or a miss.
+    pub fn get(&self, key: ResponseKey, codings: PreferredCodings) -> Option<CachedResponse> {
+        let PreferredCodings { inline, chunked } = codings;
+        let peek = |coding| self.entries.peek(&(key, coding));
+        let hit = peek(inline)
+            .or_else(|| (chunked != inline).then(|| peek(chunked)).flatten())
+            .or_else(|| (inline != Coding::Identity).then(|| peek(Coding::Identity)).flatten());
         self.entries.count(hit.is_some());
         hit
     }
@@ -86,11 +89,12 @@ impl ResponseCache {
         &self,
         key: ResponseKey,
         cached: CachedResponse,
-        coding: Coding,
+        codings: PreferredCodings,
     ) -> Response {
+        let coding = codings.inline;
         if cached.coding == Coding::Identity && self.should_compress(cached.body.len(), coding) {
-            let rendered =
-                RenderedResponse { parts: vec![cached.body.clone()], tag: cached.tag.clone() };
+            let body = cached.body.clone().into();
+            let rendered = RenderedResponse { body, tag: cached.tag.clone() };
             if let Some(compressed) = self.compress(key, coding, &rendered).await {
                 return compressed.into_response();
             }
@@ -103,23 +107,45 @@ impl ResponseCache {
         &self,
         key: ResponseKey,
         rendered: RenderedResponse,
-        coding: Coding,
+        codings: PreferredCodings,
     ) -> Response {
-        let length = rendered.len();
+        let (length, coding) = (rendered.body.len(), codings.for_body(&rendered.body));
         if self.should_compress(length, coding)
             && let Some(compressed) = self.compress(key, coding, &rendered).await
         {
             return compressed.into_response();
         }
-        let RenderedResponse { parts, tag } = rendered;
         if length > UNCOMPRESSED_ENTRY_BYTES_MAX {
-            return with_cache_headers(response_from_parts(parts, tag.as_ref()), tag.is_none());
+            let is_secret = rendered.tag.is_none();
+            return with_cache_headers(rendered.into_response(), is_secret);
         }
         let coding = Coding::Identity;
-        let cached = CachedResponse { body: coding.encode(&parts), coding, tag };
+        let body = concat(coding.encode(&rendered.body));
+        let cached = CachedResponse { body, coding, tag: rendered.tag };
         self.evict_predecessor(key);
         self.entries.insert((key, coding), cached.clone(), cached.bytes());
         cached.into_response()
+    }
+
+    /// Returns a new response without caching it. Compresses it if it is long and has chunks,
+    /// because these are compressed only once.
+    pub async fn respond_uncached(
+        &self,
+        rendered: RenderedResponse,
+        codings: PreferredCodings,
+    ) -> Response {
+        let (coding, body) = (codings.chunked, &rendered.body);
+        if coding != Coding::Gzip
+            || body.len() < self.compression_bytes_min
+            || !body.document.has_chunks()
+        {
+            return rendered.into_response();
+        }
+        let Some(parts) = self.encode(coding, body).await else {
+            return rendered.into_response();
+        };
+        let tag = rendered.tag.map(ETag::weak);
+        with_vary(with_coding(response_from_parts(parts, tag.as_ref()), coding))
     }
 
     /// Statistics of the cache.
@@ -144,15 +170,7 @@ impl ResponseCache {
         rendered: &RenderedResponse,
     ) -> Option<CachedResponse> {
         let entry = async {
-            let permit = self.compression_permits.try_acquire().map_err(|_| ())?;
-            let parts = rendered.parts.clone();
-            let body = match rendered.len() {
-                ..=INLINE_COMPRESSION_BYTES_MAX => coding.encode(&parts),
-                _ => tokio::task::spawn_blocking(move || coding.encode(&parts))
-                    .await
-                    .map_err(|_| ())?,
-            };
-            drop(permit);
+            let body = concat(self.encode(coding, &rendered.body).await.ok_or(())?);
             self.evict_predecessor(key);
             let cached = CachedResponse { body, coding, tag: rendered.tag.clone().map(ETag::weak) };
             let bytes = cached.bytes();
@@ -160,6 +178,24 @@ impl ResponseCache {
         };
         // Concurrent requests for the same entry wait for one compression.
         self.entries.get_or_insert(&(key, coding), entry).await.ok()
+    }
+
+    /// Returns the parts of a compressed body. Returns `None` while too many compressions are
+    /// running.
+    async fn encode(&self, coding: Coding, body: &PlainBody) -> Option<Vec<Bytes>> {
+        let is_short = coding.bytes_to_compress(body) <= INLINE_COMPRESSION_BYTES_MAX;
+        if is_short && body.document.has_chunks() {
+            return Some(coding.encode(body));
+        }
+        let permit = self.compression_permits.try_acquire().ok()?;
+        let parts = if is_short {
+            coding.encode(body)
+        } else {
+            let body = body.clone();
+            tokio::task::spawn_blocking(move || coding.encode(&body)).await.ok()?
+        };
+        drop(permit);
+        Some(parts)
     }
 
     /// Evicts the previous version, because no further request needs it.
@@ -181,12 +217,25 @@ impl CachedResponse {
     }
 
     fn into_response(self) -> Response {
-        let mut response = tagged_json(self.body.into(), self.tag.as_ref());
-        if let Some(coding) = self.coding.header() {
-            response.headers_mut().insert(header::CONTENT_ENCODING, coding);
-        }
-        with_cache_headers(response, self.tag.is_none())
+        let response = tagged_json(self.body.into(), self.tag.as_ref());
+        with_cache_headers(with_coding(response, self.coding), self.tag.is_none())
     }
+}
+
+/// Returns the parts as one buffer.
+fn concat(parts: Vec<Bytes>) -> Bytes {
+    match <[Bytes; 1]>::try_from(parts) {
+        Ok([only]) => only,
+        Err(parts) => parts.concat().into(),
+    }
+}
+
+/// Adds the `Content-Encoding` header if the body is compressed.
+fn with_coding(mut response: Response, coding: Coding) -> Response {
+    if let Some(coding) = coding.header() {
+        response.headers_mut().insert(header::CONTENT_ENCODING, coding);
+    }
+    response
 }
 
 /// Adds the `Vary` header, and `Cache-Control: no-store` if the response contains a secret.

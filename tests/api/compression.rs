@@ -5,11 +5,11 @@ use std::io::Read;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, header};
 use flate2::read::GzDecoder;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::support::app::TestApp;
-use crate::support::table::set_property;
+use crate::support::table::{append, main_is, set_property};
 
 const TABLE: &str = "/v1/namespaces/ns/tables/t";
 /// Size of metadata that is compressed immediately, and size of metadata that is compressed on a
@@ -50,7 +50,22 @@ async fn load(app: &TestApp, path: &str, headers: &[(header::HeaderName, &str)])
     for (name, value) in headers {
         request = request.header(name, *value);
     }
-    let request = request.body(Body::empty()).expect("test requests are valid");
+    send(app, request.body(Body::empty()).expect("test requests are valid")).await
+}
+
+/// Commits as a client that accepts this coding.
+async fn commit_taking(app: &TestApp, coding: &str, updates: Vec<Value>) -> Loaded {
+    let request = Request::post(TABLE)
+        .header(header::HOST, "localhost")
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT_ENCODING, coding);
+    let body = json!({ "requirements": [], "updates": updates }).to_string();
+    let committed = send(app, request.body(body.into()).expect("test requests are valid")).await;
+    assert_eq!(committed.status, 200);
+    committed
+}
+
+async fn send(app: &TestApp, request: Request<Body>) -> Loaded {
     let response = app.router.clone().oneshot(request).await.expect("the router is infallible");
     let (parts, body) = response.into_parts();
     let body = to_bytes(body, usize::MAX).await.expect("the body is in memory").to_vec();
@@ -155,4 +170,88 @@ async fn concurrent_loads_share_one_compression() {
     let loaded = futures::future::join_all(loads).await;
     assert!(loaded.iter().all(|one| one.header(header::CONTENT_ENCODING) == "gzip"));
     assert!(loaded.iter().all(|one| one.body == loaded[0].body));
+}
+
+/// Returns a table with so many snapshots that most of them are in chunks.
+async fn with_long_history() -> TestApp {
+    let app = TestApp::with_table().await;
+    let mut updates = Vec::new();
+    for id in 1..=SNAPSHOTS {
+        updates.extend(append(id, (id > 1).then(|| id - 1), id));
+    }
+    app.commit("ns", "t", vec![main_is(None)], updates).await.expect(200);
+    app
+}
+
+const SNAPSHOTS: i64 = 200;
+
+#[tokio::test]
+async fn table_with_chunks_is_equal_in_every_coding_and_gzip_is_preferred() {
+    let app = with_long_history().await;
+    let plain = load(&app, TABLE, &[]).await.json();
+    assert_eq!(plain["metadata"]["snapshots"].as_array().map(Vec::len), Some(200));
+    for (taken, coding) in
+        [("gzip, zstd", "gzip"), ("zstd", "zstd"), ("gzip;q=0.5, zstd", "zstd"), ("gzip", "gzip")]
+    {
+        // The first load caches the uncompressed response, so each load needs a version of its own.
+        set(&app, "coding", taken).await;
+        let loaded = load_taking(&app, taken).await;
+        assert_eq!(loaded.header(header::CONTENT_ENCODING), coding, "{taken}");
+        assert_eq!(loaded.json()["metadata"]["snapshots"], plain["metadata"]["snapshots"]);
+        assert_eq!(loaded.json()["metadata"]["properties"]["coding"], taken);
+    }
+}
+
+async fn set(app: &TestApp, key: &str, value: &str) {
+    app.commit("ns", "t", vec![], vec![set_property(key, value)]).await.expect(200);
+}
+
+#[tokio::test]
+async fn response_to_a_commit_is_compressed_if_the_table_has_chunks() {
+    let app = with_long_history().await;
+    for (number, taken) in ["gzip", "gzip, deflate, br, zstd", "gzip"].into_iter().enumerate() {
+        let update = set_property("number", &number.to_string());
+        let committed = commit_taking(&app, taken, vec![update]).await;
+        assert_eq!(committed.header(header::CONTENT_ENCODING), "gzip");
+        assert_eq!(committed.header(header::VARY), "accept-encoding");
+        assert_eq!(committed.header(header::CONTENT_TYPE), "application/json");
+        let loaded = load(&app, TABLE, &[]).await;
+        let weak = format!("W/{}", loaded.header(header::ETAG));
+        assert_eq!(committed.header(header::ETAG), weak, "a load has the strong tag");
+        let (committed, loaded) = (committed.json(), loaded.json());
+        assert_eq!(committed["metadata"]["properties"]["number"], number.to_string());
+        for member in ["metadata", "metadata-location"] {
+            assert_eq!(committed[member], loaded[member], "{member}");
+        }
+    }
+    for taken in ["identity", "zstd", "gzip;q=0"] {
+        let committed = commit_taking(&app, taken, vec![set_property("taken", taken)]).await;
+        assert_eq!(committed.header(header::CONTENT_ENCODING), "", "{taken}");
+        assert_eq!(committed.json()["metadata"]["properties"]["taken"], taken);
+    }
+}
+
+#[tokio::test]
+async fn response_to_a_commit_without_chunks_is_not_compressed() {
+    let app = TestApp::with_table().await;
+    for bytes in [1, LONG] {
+        let update = set_property("long", &"a".repeat(bytes));
+        let committed = commit_taking(&app, "gzip", vec![update]).await;
+        assert_eq!(committed.header(header::CONTENT_ENCODING), "");
+        assert_eq!(committed.header(header::VARY), "");
+        assert!(committed.header(header::ETAG).starts_with('"'));
+    }
+}
+
+#[tokio::test]
+async fn compressed_metadata_file_of_a_long_history_has_its_metadata() {
+    let app = with_long_history().await;
+    set(&app, "write.metadata.compression-codec", "gzip").await;
+    let loaded = load(&app, TABLE, &[]).await.json();
+    let location = loaded["metadata-location"].as_str().expect("a location");
+    let file = app.file(location).await.expect("the file");
+    let mut text = Vec::new();
+    GzDecoder::new(file.as_slice()).read_to_end(&mut text).expect("it is gzip");
+    let metadata: Value = serde_json::from_slice(&text).expect("it is JSON");
+    assert_eq!(metadata, loaded["metadata"]);
 }

@@ -52,7 +52,7 @@ pub struct Settings {
     /// file-access configurations, in bytes. 0: a share of `memory_bytes_max`.
     pub answer_cache_bytes: u64,
     /// `loadTable` responses of at least this size, in bytes, are compressed for clients that
-    /// accept compression.
+    /// accept compression. Also the minimum for responses to commits of tables with chunks.
     pub compression_bytes_min: usize,
     /// Maximum time for active requests to complete when the server stops, in seconds.
     pub drain_seconds_max: u64,

@@ -6,18 +6,18 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 
-use crate::api::coding::Coding;
+use crate::api::coding::{Coding, PreferredCodings};
 use crate::api::state::ApiState;
 
-/// The coding that the client prefers among the supported ones. Without the header, or without a
+/// The codings that the client prefers among the supported ones. Without the header, or without a
 /// supported coding in it, the body is sent uncompressed.
-pub struct AcceptEncoding(pub Coding);
+pub struct AcceptEncoding(pub PreferredCodings);
 
 impl FromRequestParts<ApiState> for AcceptEncoding {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, Infallible> {
-        Ok(Self(preferred_coding(&parts.headers)))
+        Ok(Self(preferred_codings(&parts.headers)))
     }
 }
 
@@ -30,17 +30,26 @@ struct Weights {
     any: Option<u16>,
 }
 
-fn preferred_coding(headers: &HeaderMap) -> Coding {
+fn preferred_codings(headers: &HeaderMap) -> PreferredCodings {
     let mut weights = Weights::default();
     for value in headers.get_all(header::ACCEPT_ENCODING) {
         // A value that is not ASCII names no supported coding.
         value.to_str().unwrap_or_default().split(',').for_each(|member| weights.add(member));
     }
     let weight = |named: Option<u16>| named.or(weights.any).unwrap_or(0);
-    // If the weights are equal, zstd wins over gzip, because zstd costs client and server less, and
-    // both win over an uncompressed body.
-    let mut best = (weights.identity.unwrap_or(0), Coding::Identity);
-    for other in [(weight(weights.gzip), Coding::Gzip), (weight(weights.zstd), Coding::Zstd)] {
+    let identity = (weights.identity.unwrap_or(0), Coding::Identity);
+    let gzip = (weight(weights.gzip), Coding::Gzip);
+    let zstd = (weight(weights.zstd), Coding::Zstd);
+    PreferredCodings {
+        inline: last_of_the_best([identity, gzip, zstd]),
+        chunked: last_of_the_best([identity, zstd, gzip]),
+    }
+}
+
+/// Returns the coding with the highest weight. If weights are equal, a later coding wins.
+fn last_of_the_best(codings: [(u16, Coding); 3]) -> Coding {
+    let mut best = codings[0];
+    for other in codings {
         if other.0 > 0 && other.0 >= best.0 {
             best = other;
         }
@@ -84,12 +93,12 @@ mod tests {
 
     use super::*;
 
-    fn preferred(lines: &[&str]) -> Coding {
+    fn preferred(lines: &[&str]) -> PreferredCodings {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(header::ACCEPT_ENCODING, HeaderValue::from_str(line).expect("a value"));
         }
-        preferred_coding(&headers)
+        preferred_codings(&headers)
     }
 
     #[test]
@@ -118,7 +127,24 @@ mod tests {
             (&[",;=,gzip;q=0.0001"], Coding::Gzip),
         ];
         for (lines, coding) in cases {
-            assert_eq!(preferred(lines), coding, "{lines:?}");
+            assert_eq!(preferred(lines).inline, coding, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn gzip_is_preferred_for_chunks_unless_zstd_has_a_higher_weight() {
+        let cases = [
+            ("", Coding::Identity),
+            ("gzip;q=0", Coding::Identity),
+            ("identity, gzip;q=0.5", Coding::Identity),
+            ("zstd", Coding::Zstd),
+            ("gzip;q=0, zstd", Coding::Zstd),
+            ("gzip;q=0.9, zstd", Coding::Zstd),
+            ("gzip, deflate, br, zstd", Coding::Gzip),
+            ("*", Coding::Gzip),
+        ];
+        for (line, coding) in cases {
+            assert_eq!(preferred(&[line]).chunked, coding, "{line}");
         }
     }
 }

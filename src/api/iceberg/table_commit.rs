@@ -6,6 +6,7 @@ use axum::response::Response;
 
 use super::{Result, parse_all, same_as_path};
 use crate::api::error::ApiError;
+use crate::api::extract::accept_encoding::AcceptEncoding;
 use crate::api::extract::body::MutationWithBody;
 use crate::api::extract::path::TabularPath;
 use crate::api::respond::{commit_result, unrestricted_etag};
@@ -26,6 +27,7 @@ pub async fn commit(
     State(state): State<ApiState>,
     TabularPath { warehouse, ident }: TabularPath,
     headers: HeaderMap,
+    AcceptEncoding(codings): AcceptEncoding,
     MutationWithBody(operation, body): MutationWithBody<CommitRequest>,
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
@@ -33,7 +35,8 @@ pub async fn commit(
     let change = table_change(ident, &body, is_blind_append(&headers)?)?;
     let committed = state.catalog.tabulars().commit_table(&cx, change).await?;
     let tag = unrestricted_etag(state.catalog.timeline(), &committed);
-    Ok(commit_result(&committed, Some(&tag)))
+    let rendered = commit_result(&committed, Some(tag));
+    Ok(state.response_cache.respond_uncached(rendered, codings).await)
 }
 
 /// Parses the change in a body.

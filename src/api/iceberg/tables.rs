@@ -2,10 +2,10 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 
 use super::Result;
-use crate::api::coding::Coding;
+use crate::api::coding::PreferredCodings;
 use crate::api::delegation::DelegationConfig;
 use crate::api::error::ApiError;
 use crate::api::etag::{ETag, Representation, SnapshotMode};
@@ -120,7 +120,7 @@ pub async fn load(
     query: Query,
     condition: IfNoneMatch,
     access_delegation: AccessDelegation,
-    AcceptEncoding(coding): AcceptEncoding,
+    AcceptEncoding(codings): AcceptEncoding,
 ) -> Result<Response> {
     let cx = through_views(&state, RequestContext::new(operation, warehouse), &query).await?;
     let (timeline, mode) = (state.catalog.timeline(), snapshot_mode(&query)?);
@@ -143,16 +143,16 @@ pub async fn load(
                 return Some(EarlyResponse::Unchanged(tag));
             }
         }
-        state.response_cache.get(key, coding).map(|cached| EarlyResponse::Cached(key, cached))
+        state.response_cache.get(key, codings).map(|cached| EarlyResponse::Cached(key, cached))
     };
     let (catalog, modes) = (&state.catalog, access_delegation.modes());
     let (loaded, delegation) =
         match catalog.tabulars().load_table(&cx, &ident, modes, early_response).await? {
             Loaded::Known(EarlyResponse::Unchanged(tag)) => {
-                return Ok(not_modified_for_coding(tag, coding));
+                return Ok(not_modified_for_codings(tag, codings));
             }
             Loaded::Known(EarlyResponse::Cached(key, cached)) => {
-                return Ok(state.response_cache.respond(key, cached, coding).await);
+                return Ok(state.response_cache.respond(key, cached, codings).await);
             }
             Loaded::State(loaded, delegation) => (loaded, config(delegation.as_ref())),
         };
@@ -166,7 +166,7 @@ pub async fn load(
         delegation: delegation.as_ref().map(|delegation| delegation.key),
     };
     let rendered = load_result(&loaded, representation, delegation);
-    Ok(state.response_cache.respond_rendered(key, rendered, coding).await)
+    Ok(state.response_cache.respond_rendered(key, rendered, codings).await)
 }
 
 /// Responses to `loadTable` for which the metadata need not be read.
@@ -179,8 +179,8 @@ enum EarlyResponse {
 
 /// Responds with 304. The tag is weak if the full response might be compressed, because a weak tag
 /// matches the compressed and the uncompressed response.
-fn not_modified_for_coding(tag: ETag, coding: Coding) -> Response {
-    let tag = if coding == Coding::Identity { tag } else { tag.weak() };
+fn not_modified_for_codings(tag: ETag, codings: PreferredCodings) -> Response {
+    let tag = if codings.are_identity() { tag } else { tag.weak() };
     with_vary(not_modified(&tag))
 }
 
@@ -216,7 +216,7 @@ pub async fn unregister(
 ) -> Result<Response> {
     let cx = RequestContext::new(operation, warehouse);
     let last = state.catalog.tabulars().unregister_table(&cx, ident).await?;
-    Ok(commit_result(&last, None))
+    Ok(commit_result(&last, None).into_response())
 }
 
 /// `POST /v1/{prefix}/tables/rename`.
