@@ -37,6 +37,7 @@ pub struct Appender {
     head: Head,
     step: Step,
     journal: SharedJournal,
+    accepts_gzip: bool,
 }
 
 /// Next step of an appender.
@@ -55,7 +56,12 @@ enum Step {
 impl Appender {
     /// Creates a client that knows the head of the table at this path.
     pub fn new(path: String, head: Head, journal: SharedJournal) -> Self {
-        Self { path, head, step: Step::Commit, journal }
+        Self { path, head, step: Step::Commit, journal, accepts_gzip: false }
+    }
+
+    /// Sets whether the client accepts gzip for responses to commits.
+    pub fn accepting_gzip(self, accepts_gzip: bool) -> Self {
+        Self { accepts_gzip, ..self }
     }
 
     fn record(&self, note: impl FnOnce(&mut Journal)) {
@@ -126,7 +132,8 @@ impl Caller for Appender {
                 let (body, head_after) = self.head.append(&[id], SystemClock.now_ms());
                 self.record(|journal| journal.attempts += 1);
                 self.step = Step::Committing { id, head_after };
-                Some(Call::post(&self.path, body))
+                let accepts_gzip = self.accepts_gzip;
+                Some(Call { accepts_gzip, ..Call::post(&self.path, body) })
             }
         }
     }

@@ -33,6 +33,13 @@ pub fn set_property(n: u64) -> Bytes {
     .into()
 }
 
+/// Returns the commit that makes the server compress the metadata files of a table.
+pub fn compress_metadata_files() -> Bytes {
+    let updates = json!({ "write.metadata.compression-codec": "gzip" });
+    let update = json!({ "action": "set-properties", "updates": updates });
+    json!({ "requirements": [], "updates": [update] }).to_string().into()
+}
+
 /// Returns the transaction that sets a property of several tables of one namespace.
 pub fn set_property_of_all(namespace: &str, tables: &[&str], n: u64) -> Bytes {
     let updates = json!({ "bench": n.to_string() });

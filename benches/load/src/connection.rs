@@ -30,6 +30,8 @@ pub struct Call {
     pub if_none_match: Option<HeaderValue>,
     /// Value of the `X-Slateberg-Consistency` header.
     pub consistency: Option<HeaderValue>,
+    /// Whether the client accepts gzip. The load generator does not decompress bodies.
+    pub accepts_gzip: bool,
     /// Whether the call returns the body of a successful response. Otherwise, the body is read and
     /// dropped.
     pub keeps_body: bool,
@@ -39,7 +41,9 @@ impl Call {
     /// Creates a request without a body.
     pub fn new(method: Method, path: impl Into<String>) -> Self {
         let (path, body) = (path.into(), Bytes::new());
-        Self { method, path, body, if_none_match: None, consistency: None, keeps_body: false }
+        let (if_none_match, consistency) = (None, None);
+        let (accepts_gzip, keeps_body) = (false, false);
+        Self { method, path, body, if_none_match, consistency, accepts_gzip, keeps_body }
     }
 
     /// Creates a `GET`.
@@ -209,6 +213,9 @@ impl Connection {
         }
         if let Some(etag) = &call.if_none_match {
             request = request.header("if-none-match", etag);
+        }
+        if call.accepts_gzip {
+            request = request.header("accept-encoding", "gzip");
         }
         if let Some(consistency) = &call.consistency {
             request = request.header("x-slateberg-consistency", consistency);

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::Sizes;
 use crate::append::{self, Appender, SharedJournal};
-use crate::bodies::Head;
+use crate::bodies::{self, Head};
 use crate::connection::Call;
 use crate::load::{Caller, Callers};
 use crate::plan::{Step, Workload};
@@ -23,27 +23,34 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
         let step = Step::new("append-one", parameter, time, move |target, round| {
             let (namespace, name) =
                 (target.unique_name("appended"), format!("by_{clients}_{round}"));
-            workload(target, namespace, name, 0, clients, columns)
+            workload(target, (namespace, name), 0, clients, columns, false)
         });
         step.with_clients(clients)
     });
     steps.collect()
 }
 
-/// Returns `clients` clients that append to a table with this number of snapshots.
+/// Returns `clients` clients that append to a table with this number of snapshots. With `gzip`, the
+/// table's metadata files are compressed, and the clients accept compressed responses.
 pub(super) async fn workload(
     target: Target,
-    namespace: String,
-    name: String,
+    (namespace, name): (String, String),
     snapshots: usize,
     clients: usize,
     columns: usize,
+    gzip: bool,
 ) -> Result<Workload, TargetError> {
     let path =
         prepare::table_with_snapshots(&target, &namespace, &name, snapshots, columns).await?;
+    if gzip {
+        target.request(Call::post(&path, bodies::compress_metadata_files())).await?;
+    }
     let head = Head::read(&target.request(Call::get(&path)).await?.body)?;
     let journal = SharedJournal::default();
-    let appender = || Appender::new(path.clone(), head.clone(), SharedJournal::clone(&journal));
+    let appender = || {
+        let journal = SharedJournal::clone(&journal);
+        Appender::new(path.clone(), head.clone(), journal).accepting_gzip(gzip)
+    };
     let callers: Callers = (0..clients).map(|_| Box::new(appender()) as Box<dyn Caller>).collect();
     let check = async move { append::check(&target, &path, &journal).await };
     Ok(Workload { callers, extra: json!({}), finish: Some(Box::new(|_| check.boxed())) })

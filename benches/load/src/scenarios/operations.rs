@@ -158,7 +158,7 @@ fn commits(sizes: &Sizes) -> Vec<Step> {
     let append = move |target: Target, round: Round| async move {
         let name = format!("appended_{round}");
         let outer = prepared(target.clone()).await?;
-        appends::workload(target, outer, name, 0, 1, columns).await
+        appends::workload(target, (outer, name), 0, 1, columns, false).await
     };
     let operation = |operation| json!({ "operation": operation });
     vec![
@@ -182,12 +182,14 @@ fn histories(sizes: &Sizes) -> Vec<Step> {
         }
     }
     for &snapshots in &sizes.appended_snapshots {
-        let parameter = json!({ "operation": "commit_append", "snapshots": snapshots });
         let requests = sizes.requests(sizes.slow_iterations);
-        steps.push(Step::new(SCENARIO, parameter, requests, move |target, _| {
-            let (outer, name) = (outer(&target), format!("appended_after_{snapshots}"));
-            appends::workload(target, outer, name, snapshots, 1, columns)
-        }));
+        for (operation, gzip) in [("commit_append", false), ("commit_append_gzip", true)] {
+            let parameter = json!({ "operation": operation, "snapshots": snapshots });
+            steps.push(Step::new(SCENARIO, parameter, requests, move |target, _| {
+                let table = (outer(&target), format!("{operation}_after_{snapshots}"));
+                appends::workload(target, table, snapshots, 1, columns, gzip)
+            }));
+        }
     }
     steps
 }
