@@ -6,14 +6,20 @@
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quick_cache::sync::Cache;
-use quick_cache::{Equivalent, Lifecycle, Weighter};
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, Equivalent, Lifecycle, OptionsBuilder, Weighter};
 
 use super::collection::{Collection, attributes};
 use super::stripes::Stripes;
 
 /// Minimum estimated number of entries of a cache.
 const ENTRIES_MIN: usize = 16;
+/// Minimum size of a shard, in bytes. A cache has several shards, so that cores rarely wait for
+/// each other, but an entry that is larger than its shard is not cached. The metadata of a table
+/// with 10,000 snapshots has about 10 MB.
+const SHARD_BYTES_MIN: u64 = 16 << 20;
+/// Maximum number of shards of a cache.
+const SHARDS_MAX: u64 = 64;
 
 /// A cache with a limit in bytes. If all entries together exceed the limit, the cache evicts the
 /// least used ones. The code that inserts an entry passes the size of the entry.
@@ -42,8 +48,16 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
     /// Creates a cache of at most `bytes_max` bytes whose entries take about `typical_bytes` each.
     pub fn new(bytes_max: u64, typical_bytes: u64) -> Self {
         let entries = usize::try_from(bytes_max / typical_bytes).unwrap_or(usize::MAX);
+        let shards = (bytes_max / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX).ilog2();
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(entries.max(ENTRIES_MIN))
+            .weight_capacity(bytes_max)
+            .shards(1 << shards)
+            .build()
+            .expect("the size and the number of entries are set");
+        let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         Self {
-            entries: Cache::with_weighter(entries.max(ENTRIES_MIN), bytes_max, EntryBytes),
+            entries: Cache::with_options(options, EntryBytes, hasher, lifecycle),
             requests: CacheRequests::default(),
         }
     }
@@ -214,6 +228,15 @@ impl CacheSize {
 mod tests {
     use super::super::stripes::STRIPES;
     use super::*;
+
+    #[test]
+    fn large_entry_is_cached() {
+        for bytes_max in [20 << 20, 34 << 20, 1 << 30] {
+            let cache = ByteCache::new(bytes_max, 16 << 10);
+            cache.insert(0, "large", 10 << 20);
+            assert_eq!(cache.get(&0), Some("large"), "of {bytes_max} bytes");
+        }
+    }
 
     #[test]
     fn counts_of_all_threads_are_summed() {
