@@ -16,6 +16,8 @@ use tokio::time::Instant;
 /// divided by this number, but at least `GAP_MIN`.
 const GAP_DIVISOR: u32 = 16;
 const GAP_MIN: Duration = Duration::from_micros(150);
+/// A longer group, such as one that waited for the end of an outage, says nothing about the next.
+const TOOK_MAX: Duration = Duration::from_millis(250);
 /// Time by which a sleep exceeds its planned duration if no blocking thread is free.
 const SLEEP_GRACE: Duration = Duration::from_millis(1);
 /// Maximum number of yields before the group sleeps. Each yield lets all ready tasks run.
@@ -30,9 +32,8 @@ pub struct BatchWindow {
 #[derive(Debug, Clone, Copy)]
 struct LastGroup {
     members: usize,
-    /// Members of the next group that were waiting when the last group ended.
-    waiting: usize,
-    /// Expected number of members: those of the last group, and those that were waiting.
+    /// Expected number of members: those of the last group, and those that were waiting when it
+    /// ended.
     expected: usize,
     took: Duration,
     ended: Instant,
@@ -46,9 +47,9 @@ impl LastGroup {
     /// Whether members join so quickly that it is worthwhile to wait for more of them. A wait
     /// delays each of the `count` members by its length. A member that joins in time need not wait
     /// for the end of this group, which takes about as long as the previous one.
-    fn is_worthwhile(&self, joined: usize, count: usize) -> bool {
+    fn is_worthwhile(&self, joined: usize, wait: Duration, count: usize) -> bool {
         let gained = self.took * u32::try_from(joined).unwrap_or(u32::MAX);
-        let lost = self.ended.elapsed() * u32::try_from(count).unwrap_or(u32::MAX);
+        let lost = wait * u32::try_from(count).unwrap_or(u32::MAX);
         gained > lost
     }
 }
@@ -58,8 +59,8 @@ impl BatchWindow {
     /// next group.
     pub fn ended(&mut self, members: usize, waiting: usize, began: Instant) {
         let ended = Instant::now();
-        let took = ended - began;
-        self.last = Some(LastGroup { members, waiting, expected: members + waiting, took, ended });
+        let took = (ended - began).min(TOOK_MAX);
+        self.last = Some(LastGroup { members, expected: members + waiting, took, ended });
     }
 
     /// Whether the last group is recent enough to influence the next one.
@@ -75,9 +76,11 @@ impl BatchWindow {
         let gap = (last.took / GAP_DIVISOR).max(GAP_MIN);
         let mut count_before = count();
         while count_before < last.expected && Instant::now() + gap <= last.window_end() {
+            let began = Instant::now();
             sleep(gap).await;
             let now = count();
-            if now == count_before || !last.is_worthwhile(now.saturating_sub(last.waiting), now) {
+            let joined = now.saturating_sub(count_before);
+            if !last.is_worthwhile(joined, began.elapsed(), count_before) {
                 break;
             }
             count_before = now;
@@ -146,13 +149,20 @@ mod tests {
 
     #[test]
     fn wait_is_worthwhile_while_members_join_quickly() {
-        let took = Duration::from_secs(40);
-        let ended = Instant::now().checked_sub(took / 4).expect("the machine runs for longer");
-        let last = LastGroup { members: 80, waiting: 20, expected: 100, took, ended };
-        assert!(last.is_worthwhile(30, 50));
-        assert!(last.is_worthwhile(13, 50));
-        assert!(!last.is_worthwhile(12, 50), "50 members lose as much as 12 gain");
-        assert!(!last.is_worthwhile(0, 50));
+        let took = Duration::from_millis(160);
+        let last = LastGroup { members: 80, expected: 100, took, ended: Instant::now() };
+        let wait = took / 16;
+        assert!(last.is_worthwhile(5, wait, 64));
+        assert!(!last.is_worthwhile(4, wait, 64), "64 members lose as much as 4 gain");
+        assert!(!last.is_worthwhile(0, wait, 1));
+    }
+
+    #[tokio::test]
+    async fn group_after_an_outage_does_not_wait_long() {
+        let window = after(50, 0, Duration::from_secs(1000));
+        let began = Instant::now();
+        window.wait_for_members_to_join(|| 1).await;
+        assert!(began.elapsed() < Duration::from_secs(10));
     }
 
     #[tokio::test]
