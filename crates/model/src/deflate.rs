@@ -1,19 +1,12 @@
 //! [`Deflated`]: compressed bytes that can be a part of any number of gzip members.
 
-use std::io::Write;
-use std::mem;
-
 use bytes::Bytes;
 use crc32fast::Hasher;
-use flate2::Compression;
-use flate2::write::DeflateEncoder;
+use flate2::{Compress, Compression, FlushCompress};
 
 /// The compression level. Higher levels take more than twice the time, mostly after a start, when
 /// no chunk is compressed yet, and save about a tenth of the bytes.
 const LEVEL: u32 = 1;
-
-/// Writing into memory cannot fail.
-const IN_MEMORY: &str = "writing into memory cannot fail";
 
 /// Compressed bytes. They end at a byte boundary, do not refer to earlier bytes, and contain no
 /// final block. So any sequence of them is a part of a deflate stream.
@@ -47,22 +40,23 @@ impl Joiner {
 }
 
 /// Compresses bytes. Each result is independent of the others.
-pub(super) struct Deflater(DeflateEncoder<Vec<u8>>);
+pub(super) struct Deflater(Compress);
 
 impl Deflater {
     pub(super) fn new() -> Self {
-        Self(DeflateEncoder::new(Vec::new(), Compression::new(LEVEL)))
+        Self(Compress::new(Compression::new(LEVEL), false))
     }
 
     pub(super) fn deflate(&mut self, text: &[u8]) -> Deflated {
-        self.0.write_all(text).expect(IN_MEMORY);
-        // A flush ends the current block, at a byte boundary.
-        self.0.flush().expect(IN_MEMORY);
-        let bytes = mem::take(self.0.get_mut()).into_boxed_slice();
-        // Drops the final block, and forgets `text`.
-        drop(self.0.reset(Vec::new()).expect(IN_MEMORY));
+        self.0.reset();
+        // A flush that finds too little room is incomplete, so one call has to be enough. Deflate
+        // adds at most a few bytes for each stored block.
+        let mut bytes = Vec::with_capacity(text.len() + text.len() / 8 + 128);
+        let flushed = self.0.compress_vec(text, &mut bytes, FlushCompress::Sync);
+        let is_complete = self.0.total_in() == text.len() as u64 && bytes.len() < bytes.capacity();
+        assert!(flushed.is_ok() && is_complete, "the room exceeds the bound of deflate");
         let mut checksum = Hasher::new();
         checksum.update(text);
-        Deflated { bytes: bytes.into(), checksum }
+        Deflated { bytes: bytes.into_boxed_slice().into(), checksum }
     }
 }
