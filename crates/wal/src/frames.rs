@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use slatedb::wal::WalError;
@@ -13,6 +15,11 @@ use super::frame::{self, Frame, Unreadable};
 use super::mark::{self, AckPosition};
 use super::segment::Segment;
 use slateberg_kms::keys::Keys;
+
+/// Maximum number of times that a segment with an unreadable frame is read again, and the delay
+/// after the first time. A server writes a frame in much less time.
+const REREADS_MAX: u32 = 5;
+const REREAD_DELAY: Duration = Duration::from_millis(10);
 
 /// The frames of consecutive segments.
 #[derive(Debug)]
@@ -110,11 +117,15 @@ pub(super) fn read_frames(
     let mut bytes = read()?;
     let mut at = 0;
     let mut number = segment.first;
+    let mut rereads = 0;
     loop {
         let found = frame::read(&bytes, at, keys);
-        if last && !matches!(found, Ok(_) | Err(Unreadable::End)) {
+        if last && rereads < REREADS_MAX && !matches!(found, Ok(_) | Err(Unreadable::End)) {
             // A running server writes frames over zeros, so the content may lack a part of a frame.
-            // Damage is reported only if the content has not changed.
+            if rereads > 0 {
+                thread::sleep(REREAD_DELAY);
+            }
+            rereads += 1;
             let again = read()?;
             if again != bytes && again.len() >= at {
                 bytes = again;

@@ -39,6 +39,7 @@ mod frame;
 mod frames;
 mod gc;
 mod mark;
+mod open_segment;
 mod reader;
 mod segment;
 mod state;

@@ -62,8 +62,9 @@ impl Segment {
         Ok(file)
     }
 
-    /// Cuts off the bytes after the complete frames, also zeros, and deletes a segment without complete frames.
-    /// Syncs the rest, because a frame that is only in the system's cache must not be acknowledged.
+    /// Cuts off the bytes after the complete frames, also zeros, and deletes a segment without
+    /// complete frames. Syncs the rest, because a frame that is only in the system's cache must not
+    /// be acknowledged.
     pub(super) fn cut(&self, bytes: u64) -> io::Result<()> {
         if bytes == 0 {
             return fs::remove_file(&self.path);

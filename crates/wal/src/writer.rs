@@ -1,7 +1,7 @@
 //! The writer of a local WAL: collects rows into frames, which a thread appends and syncs.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -21,6 +21,7 @@ use super::error::unavailable;
 use super::frame::Builder;
 use super::frames::read_after;
 use super::mark::{AckPosition, Mark};
+use super::open_segment::{AppendError, OpenSegment, SegmentFile};
 use super::reader::JournalIterator;
 use super::segment::Segment;
 use super::state::JournalState;
@@ -30,12 +31,6 @@ use slateberg_kms::keys::Keys;
 
 /// Size at which a new segment begins, in bytes.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
-/// Number of zeros that are written behind a frame that makes the file grow. The next frames are
-/// written over these zeros, so that their syncs do not have to write a new file size.
-const ZEROS: u64 = 256 << 10;
-/// Maximum size of a frame that is followed by zeros, in bytes. Longer frames would use up the
-/// zeros quickly, and writing zeros first would double the number of written bytes.
-const ZEROED_FRAME_BYTES_MAX: usize = 32 << 10;
 /// Minimum and maximum delay before a retry.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
@@ -72,40 +67,8 @@ struct JournalWriter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The file of a segment.
-trait SegmentFile: Send {
-    /// Writes the bytes at an offset.
-    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Truncates the file to this length.
-    fn cut(&self, bytes: u64) -> io::Result<()>;
-    fn sync(&self) -> io::Result<()>;
-}
-
-impl SegmentFile for File {
-    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
-        self.seek(SeekFrom::Start(at))?;
-        self.write_all(bytes)
-    }
-
-    fn cut(&self, bytes: u64) -> io::Result<()> {
-        self.set_len(bytes)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.sync_data()
-    }
-}
-
 /// Creates the file of a segment.
 type CreateSegment = Box<dyn FnMut(&Segment) -> io::Result<Box<dyn SegmentFile>> + Send>;
-
-/// The reason why a frame was not appended.
-enum AppendError {
-    /// No part of the frame is in the file, so it can be appended again.
-    Unwritten(io::Error),
-    /// The content of the disk is unknown, or a partial frame cannot be cut off.
-    Uncertain(io::Error),
-}
 
 /// The state of the writing thread.
 struct Appender {
@@ -117,16 +80,6 @@ struct Appender {
     shared: Arc<Shared>,
     /// Released when the thread ends for any reason.
     _lock: File,
-}
-
-/// The segment to which frames are appended.
-struct OpenSegment {
-    file: Box<dyn SegmentFile>,
-    first: u64,
-    /// Size of the complete frames, in bytes.
-    bytes: u64,
-    /// Size of the frames and the zeros behind them, in bytes.
-    zeroed: u64,
 }
 
 #[async_trait]
@@ -298,7 +251,7 @@ impl Appender {
                 let position = AckPosition { frame: first - 1, segment: first, end: 0 };
                 let written = self.mark.write_durably(position);
                 self.mark.report(written);
-                none.insert(OpenSegment { file, first, bytes: 0, zeroed: 0 })
+                none.insert(OpenSegment::new(file, first))
             }
         };
         segment.append(&append.bytes)?;
@@ -306,57 +259,6 @@ impl Appender {
         let position = AckPosition { frame: append.number, segment: first, end: bytes };
         let written = self.mark.write(position);
         self.mark.report(written);
-        Ok(())
-    }
-}
-
-impl OpenSegment {
-    /// Appends a frame durably.
-    fn append(&mut self, frame: &[u8]) -> Result<(), AppendError> {
-        if let Err(error) = self.file.write(frame, self.bytes) {
-            // The file may contain a partial frame. It is cut off, because no other frame may
-            // follow a partial frame.
-            return Err(match self.file.cut(self.bytes) {
-                Ok(()) => {
-                    self.zeroed = self.bytes;
-                    AppendError::Unwritten(error)
-                }
-                Err(_) => AppendError::Uncertain(error),
-            });
-        }
-        let end = self.bytes + frame.len() as u64;
-        if end > self.zeroed {
-            self.zeroed = end;
-            if frame.len() <= ZEROED_FRAME_BYTES_MAX {
-                self.write_zeros();
-            }
-        }
-        self.file.sync().map_err(AppendError::Uncertain)?;
-        self.bytes = end;
-        Ok(())
-    }
-
-    /// Writes zeros at the end of the file. A failure, such as a full disk, does not affect the
-    /// frames: without zeros, the next frame makes the file grow.
-    fn write_zeros(&mut self) {
-        match self.file.write(&vec![0; ZEROS as usize], self.zeroed) {
-            Ok(()) => self.zeroed += ZEROS,
-            Err(error) => {
-                // The zeros that were written would take up the space that the next frames need.
-                // If they cannot be cut off, they are harmless.
-                let is_cut = self.file.cut(self.zeroed).is_ok();
-                tracing::debug!(%error, is_cut, "cannot write zeros behind a frame of the journal");
-            }
-        }
-    }
-
-    /// Cuts off the zeros behind the last frame before the next segment begins. A replay accepts
-    /// the zeros, so a failure to cut is ignored. Older versions of slateberg accept them only in
-    /// the last segment.
-    fn finish(&self) -> io::Result<()> {
-        if self.zeroed > self.bytes && self.file.cut(self.bytes).is_ok() {
-            self.file.sync()?;
-        }
         Ok(())
     }
 }
