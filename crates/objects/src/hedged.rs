@@ -17,13 +17,14 @@
 //! writers of the log can put equal contents: an object with which a writer fences its predecessor
 //! is empty. Instead, SlateDB marks each put with a unique id in the metadata of the object, and
 //! looks for its own id. A metadata file or manifest list has a new UUID in its name, and its
-//! writer compares the content.
+//! writer compares the content. A probe would fail, but the store of a probe is new, and the first
+//! puts of a store are never sent again.
 //!
 //! **A late put cannot restore a deleted object that matters.** If the store executes a cancelled
 //! put after the deletion of the object, the object exists again. This requires that the deletion
 //! is faster than a request in the network. A request of this process ends after 5 seconds by
-//! default (`timeout`), and a cancelled put is not retried. Garbage collection deletes objects of
-//! the log and manifests only after 5 minutes. Even if such an object existed again, it would be
+//! default (the option `timeout` of the store), and a cancelled put is not retried. Garbage
+//! collection deletes objects of the log and manifests only after 5 minutes. Even if such an object existed again, it would be
 //! harmless: its number is below that of the oldest object that is still needed, so that no start,
 //! no replica and no fence uses it, and the next garbage collection deletes it. A metadata file may
 //! be deleted soon after it was created, but its name is never used again, so that a restored file
@@ -33,6 +34,7 @@ mod timing;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -51,6 +53,9 @@ use slateberg_telemetry::requests::HedgedPuts;
 
 /// Maximum size of a put that is sent again. The duration of larger puts depends on their size.
 const BYTES_MAX: usize = 1 << 20;
+
+/// Maximum time for the other put after one has failed. Afterwards, the caller retries.
+const OTHER_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// An object store that sends slow puts again.
 struct Hedged {
@@ -130,7 +135,7 @@ impl Hedged {
         }
         // The put that failed may have created the object nevertheless. The other put then returns
         // `AlreadyExists`, so this error is better than the failure.
-        let ended = other.await;
+        let ended = timeout(OTHER_WAIT_MAX, other).await.unwrap_or(ended);
         self.puts.ended(self.whom, if is_conclusive(&ended) { names[1] } else { "none" });
         ended
     }

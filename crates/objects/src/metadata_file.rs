@@ -28,6 +28,8 @@ pub(crate) const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
 /// the document's length plus this number of bytes. Compression adds at most a thousandth of the
 /// length.
 const FRAME_BYTES_MAX: u64 = 64 << 10;
+/// If more bytes have to be compressed, a blocking thread does it.
+const INLINE_COMPRESSION_BYTES_MAX: usize = 64 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Compression of a metadata file.
@@ -110,6 +112,19 @@ pub fn is_named_so(location: &Location) -> bool {
     location.name().is_some_and(|name| endings.iter().any(|ending| name.ends_with(ending)))
 }
 
+/// Returns the content of a metadata file, in parts.
+async fn encode(location: &str, text: &SegmentedJson) -> Vec<Bytes> {
+    let codec = Codec::of_location(location);
+    if codec == Codec::Gzip && text.bytes_to_compress() > INLINE_COMPRESSION_BYTES_MAX {
+        let text = text.clone();
+        let compressed = tokio::task::spawn_blocking(move || codec.encode(&text)).await;
+        if let Ok(compressed) = compressed {
+            return compressed;
+        }
+    }
+    codec.encode(text)
+}
+
 /// Creates a metadata file. Also succeeds if the file already exists with the same content, because
 /// an earlier attempt whose response was lost may have created it.
 pub async fn create(
@@ -118,7 +133,7 @@ pub async fn create(
     location: &str,
     text: &SegmentedJson,
 ) -> Result<(), Error> {
-    let content = Codec::of_location(location).encode(text);
+    let content = encode(location, text).await;
     let Err(error) = objects.create(warehouse, location, content).await else { return Ok(()) };
     let Error::Taken(taken) = error else { return Err(error) };
     match contains_json(objects, warehouse, location, text).await {
@@ -136,7 +151,7 @@ pub async fn replace(
     location: &str,
     text: &SegmentedJson,
 ) -> Result<(), Error> {
-    let content = Codec::of_location(location).encode(text);
+    let content = encode(location, text).await;
     objects.replace(warehouse, location, content).await
 }
 
