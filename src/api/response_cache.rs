@@ -10,6 +10,7 @@
 //! earlier versions take hardly any CPU, so they are always compressed.
 
 use std::num::NonZero;
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::http::{HeaderValue, header};
@@ -39,7 +40,7 @@ pub struct ResponseCache {
     entries: ByteCache<(ResponseKey, Coding), CachedResponse>,
     compression_bytes_min: usize,
     bytes_max: usize,
-    compression_permits: Semaphore,
+    compression_permits: Arc<Semaphore>,
 }
 
 /// The key of a response: everything that it depends on.
@@ -68,7 +69,7 @@ impl ResponseCache {
             entries: ByteCache::new(bytes_max, TYPICAL_BYTES),
             compression_bytes_min: settings.compression_bytes_min,
             bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
-            compression_permits: Semaphore::new((cores / 2).max(1)),
+            compression_permits: Arc::new(Semaphore::new((cores / 2).max(1))),
         }
     }
 
@@ -110,6 +111,10 @@ impl ResponseCache {
         codings: PreferredCodings,
     ) -> Response {
         let (length, coding) = (rendered.body.len(), codings.for_body(&rendered.body));
+        if length > self.bytes_max {
+            let is_secret = rendered.tag.is_none();
+            return with_cache_headers(self.respond_uncached(rendered, codings).await, is_secret);
+        }
         if self.should_compress(length, coding)
             && let Some(compressed) = self.compress(key, coding, &rendered).await
         {
@@ -135,15 +140,14 @@ impl ResponseCache {
         codings: PreferredCodings,
     ) -> Response {
         let (coding, body) = (codings.chunked, &rendered.body);
-        if coding != Coding::Gzip
-            || body.len() < self.compression_bytes_min
-            || !body.document.has_chunks()
-        {
+        if body.len() < self.compression_bytes_min || !body.document.has_chunks() {
             return rendered.into_response();
         }
-        let Some(parts) = self.encode(coding, body).await else {
-            return rendered.into_response();
+        let compressed = match coding {
+            Coding::Gzip => self.encode(coding, body).await,
+            Coding::Identity | Coding::Zstd => None,
         };
+        let Some(parts) = compressed else { return with_vary(rendered.into_response()) };
         let tag = rendered.tag.map(ETag::weak);
         with_vary(with_coding(response_from_parts(parts, tag.as_ref()), coding))
     }
@@ -153,9 +157,8 @@ impl ResponseCache {
         self.entries.usage()
     }
 
-    /// Whether a response of this length is compressed for a client that accepts this coding. A
-    /// response that is too long to be cached is not compressed, because each request would have to
-    /// compress it again.
+    /// Whether a response of this length is compressed for a client that accepts this coding, and
+    /// cached.
     fn should_compress(&self, bytes: usize, coding: Coding) -> bool {
         let lengths = self.compression_bytes_min..=self.bytes_max;
         coding != Coding::Identity && lengths.contains(&bytes)
@@ -187,15 +190,17 @@ impl ResponseCache {
         if is_short && body.document.has_chunks() {
             return Some(coding.encode(body));
         }
-        let permit = self.compression_permits.try_acquire().ok()?;
-        let parts = if is_short {
-            coding.encode(body)
-        } else {
-            let body = body.clone();
-            tokio::task::spawn_blocking(move || coding.encode(&body)).await.ok()?
+        let permit = Arc::clone(&self.compression_permits).try_acquire_owned().ok()?;
+        if is_short {
+            return Some(coding.encode(body));
+        }
+        let body = body.clone();
+        // The compression does not end with its request, so it keeps the permit.
+        let encode = move || {
+            let _permit = permit;
+            coding.encode(&body)
         };
-        drop(permit);
-        Some(parts)
+        tokio::task::spawn_blocking(encode).await.ok()
     }
 
     /// Evicts the previous version, because no further request needs it.
