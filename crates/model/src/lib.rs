@@ -32,6 +32,7 @@ pub mod gzip;
 pub mod manifest_file;
 pub mod mask;
 pub mod members;
+pub mod metadata_log;
 pub mod partition;
 pub mod read_restrictions;
 pub mod schema;

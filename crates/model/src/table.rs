@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::chunked::ChunkedList;
 use super::encryption_key::EncryptionKey;
 use super::members::brief;
+use super::metadata_log::MetadataLogEntry;
 use super::partition::PartitionSpec;
 use super::refusal::Refusal;
 use super::schema::Schema;
@@ -106,15 +107,6 @@ pub struct SnapshotLogEntry {
     pub timestamp_ms: i64,
     /// The snapshot that became current.
     pub snapshot_id: i64,
-}
-
-/// A reference to an earlier document of the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MetadataLogEntry {
-    /// The `last_updated_ms` of that document, in milliseconds since 1970.
-    pub timestamp_ms: i64,
-    /// The location of the document.
-    pub metadata_file: Arc<str>,
 }
 
 impl TableMetadata {

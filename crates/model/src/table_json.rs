@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::chunked::ChunkedList;
 use super::encryption_key::EncryptionKey;
 use super::members::{Members, RawMembers, brief, object, parse_value};
+use super::metadata_log::MetadataLogEntry;
 use super::partition::{PartitionSpec, UnboundPartitionSpec};
 use super::refusal::Refusal;
 use super::schema::Schema;
@@ -27,8 +28,8 @@ use super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, Snapshots};
 use super::sort::{SortOrder, UnboundSortOrder};
 use super::statistics::{PartitionStatisticsFile, StatisticsFile};
 use super::table::{
-    FORMAT_VERSION_MAX, FORMAT_VERSION_ROW_LINEAGE, MetadataLogEntry, SnapshotLog,
-    SnapshotLogEntry, TableMetadata, clean_location,
+    FORMAT_VERSION_MAX, FORMAT_VERSION_ROW_LINEAGE, SnapshotLog, SnapshotLogEntry, TableMetadata,
+    clean_location,
 };
 
 /// The members that this version knows. All others go to `extra`.
@@ -291,10 +292,7 @@ impl<'a> Document<'a> {
         let read = |raw: &RawValue| {
             let entry = RawMembers::parse("metadata-log", raw.get())?;
             let timestamp_ms = entry.i64("timestamp-ms")?;
-            Ok(MetadataLogEntry {
-                timestamp_ms,
-                metadata_file: entry.string("metadata-file")?.into(),
-            })
+            Ok(MetadataLogEntry::new(timestamp_ms, entry.string("metadata-file")?))
         };
         entries.into_iter().map(read).collect()
     }

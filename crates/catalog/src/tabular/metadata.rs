@@ -212,11 +212,9 @@ impl TabularMetadata for TableMetadata {
         if !wanted.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return Vec::new();
         }
-        let files = |of: &'_ Self| -> Vec<String> {
-            of.metadata_log.iter().map(|entry| entry.metadata_file.to_string()).collect()
-        };
-        let current: HashSet<_> = files(after).into_iter().collect();
-        files(before).into_iter().filter(|file| !current.contains(file)).collect()
+        let current: HashSet<_> = after.metadata_log.iter().map(|it| it.metadata_file()).collect();
+        let files = before.metadata_log.iter().map(|entry| entry.metadata_file());
+        files.filter(|file| !current.contains(file)).collect()
     }
 
     fn into_parsed(this: Arc<Self>) -> ParsedMetadata {

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::super::metadata_log::MetadataLogEntry;
 use super::super::refusal::Refusal;
-use super::super::table::{MetadataLogEntry, clean_location};
+use super::super::table::clean_location;
 use super::{AppliedCommit, Builder};
 
 /// Default number of earlier documents in the metadata log.
@@ -94,7 +95,7 @@ impl Builder<'_> {
         };
         self.metadata.metadata_log.extend(base.metadata_location.map(|location| {
             let timestamp_ms = base.metadata.last_updated_ms;
-            MetadataLogEntry { timestamp_ms, metadata_file: location.into() }
+            MetadataLogEntry::new(timestamp_ms, location.into())
         }));
         let excess = self.metadata.metadata_log.len().saturating_sub(versions_max);
         self.metadata.metadata_log.drain(..excess);

@@ -87,7 +87,7 @@ fn a_commit_logs_the_document_it_replaces_and_the_time() {
     assert_eq!(next.last_updated_ms, CREATED_MS + 1000);
     assert_eq!(next.metadata_log.len(), 1);
     assert_eq!(next.metadata_log[0].timestamp_ms, CREATED_MS);
-    assert_eq!(next.metadata_log[0].metadata_file.as_ref(), METADATA_LOCATION);
+    assert_eq!(next.metadata_log[0].metadata_file(), METADATA_LOCATION);
 
     // If the server's clock is behind the time of the document, the document keeps its time.
     let base = CommitBase { metadata: &next, metadata_location: Some(METADATA_LOCATION) };

@@ -6,9 +6,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::super::chunked::Item;
 use super::super::segmented_json::{SegmentedJson, SegmentedJsonWriter, write_json};
-use super::super::table::{
-    FORMAT_VERSION_ROW_LINEAGE, MetadataLogEntry, SnapshotLogEntry, TableMetadata,
-};
+use super::super::table::{FORMAT_VERSION_ROW_LINEAGE, SnapshotLogEntry, TableMetadata};
 
 /// The first format version in which `null` means "no current snapshot". In earlier versions, -1
 /// means this.
@@ -138,15 +136,6 @@ impl Serialize for SnapshotLogEntry {
         let mut entry = serializer.serialize_struct("SnapshotLogEntry", 2)?;
         entry.serialize_field("timestamp-ms", &self.timestamp_ms)?;
         entry.serialize_field("snapshot-id", &self.snapshot_id)?;
-        entry.end()
-    }
-}
-
-impl Serialize for MetadataLogEntry {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut entry = serializer.serialize_struct("MetadataLogEntry", 2)?;
-        entry.serialize_field("timestamp-ms", &self.timestamp_ms)?;
-        entry.serialize_field("metadata-file", &*self.metadata_file)?;
         entry.end()
     }
 }
