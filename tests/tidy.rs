@@ -61,7 +61,7 @@ const CRATE_USERS: [(&str, &[&str]); 33] = [
             "objects/avro/encode.rs",
         ],
     ),
-    ("zstd", &["store/codec.rs", "objects/avro/decompress.rs", "api/coding.rs"]),
+    ("zstd", &["store/compression.rs", "objects/avro/decompress.rs", "api/coding.rs"]),
     (
         "crc32fast",
         &[
