@@ -9,7 +9,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 pub(super) const ZEROS: u64 = 256 << 10;
 /// Maximum size of a frame that is followed by zeros, in bytes. Longer frames would use up the
 /// zeros quickly, and writing zeros first would double the number of written bytes.
-const ZEROED_FRAME_BYTES_MAX: usize = 32 << 10;
+pub(super) const ZEROED_FRAME_BYTES_MAX: usize = 32 << 10;
 
 /// The file of a segment.
 pub(super) trait SegmentFile: Send {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::error::Error;
-use crate::open_segment::ZEROS;
+use crate::open_segment::{ZEROED_FRAME_BYTES_MAX, ZEROS};
 
 const ENOSPC: i32 = 28;
 /// Error number of an exceeded disk quota, on Linux or on macOS.
