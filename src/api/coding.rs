@@ -58,8 +58,8 @@ pub struct PlainBody {
 }
 
 impl PlainBody {
-    /// The length in bytes.
-    pub fn len(&self) -> usize {
+    /// The length of the body.
+    pub fn bytes(&self) -> usize {
         self.head.len() + self.document.len() + self.tail.len()
     }
 
@@ -101,7 +101,7 @@ impl Coding {
         match self {
             Self::Identity => 0,
             Self::Gzip => body.head.len() + body.document.bytes_to_compress() + body.tail.len(),
-            Self::Zstd => body.len(),
+            Self::Zstd => body.bytes(),
         }
     }
 }

@@ -110,7 +110,7 @@ impl ResponseCache {
         rendered: RenderedResponse,
         codings: PreferredCodings,
     ) -> Response {
-        let (length, coding) = (rendered.body.len(), codings.for_body(&rendered.body));
+        let (length, coding) = (rendered.body.bytes(), codings.for_body(&rendered.body));
         if length > self.bytes_max {
             let is_secret = rendered.tag.is_none();
             return with_cache_headers(self.respond_uncached(rendered, codings).await, is_secret);
@@ -140,7 +140,7 @@ impl ResponseCache {
         codings: PreferredCodings,
     ) -> Response {
         let (coding, body) = (codings.chunked, &rendered.body);
-        if body.len() < self.compression_bytes_min || !body.document.has_chunks() {
+        if body.bytes() < self.compression_bytes_min || !body.document.has_chunks() {
             return rendered.into_response();
         }
         let compressed = match coding {

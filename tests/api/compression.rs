@@ -172,7 +172,7 @@ async fn concurrent_loads_share_one_compression() {
     assert!(loaded.iter().all(|one| one.body == loaded[0].body));
 }
 
-/// Returns a table with so many snapshots that most of them are in chunks.
+/// Returns a table with a long history. Its older snapshots are in chunks.
 async fn with_long_history() -> TestApp {
     let app = TestApp::with_table().await;
     let mut updates = Vec::new();

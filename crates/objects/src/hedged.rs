@@ -24,11 +24,12 @@
 //! put after the deletion of the object, the object exists again. This requires that the deletion
 //! is faster than a request in the network. A request of this process ends after 5 seconds by
 //! default (the option `timeout` of the store), and a cancelled put is not retried. Garbage
-//! collection deletes objects of the log and manifests only after 5 minutes. Even if such an object existed again, it would be
-//! harmless: its number is below that of the oldest object that is still needed, so that no start,
-//! no replica and no fence uses it, and the next garbage collection deletes it. A metadata file may
-//! be deleted soon after it was created, but its name is never used again, so that a restored file
-//! is an orphan. The same can happen without second puts, if a put times out and is retried.
+//! collection deletes objects of the log and manifests only after 5 minutes. Even if such an object
+//! existed again, it would be harmless: its number is below that of the oldest object that is still
+//! needed, so that no start, no replica and no fence uses it, and the next garbage collection
+//! deletes it. A metadata file may be deleted soon after it was created, but its name is never used
+//! again, so that a restored file is an orphan. The same can happen without second puts, if a put
+//! times out and is retried.
 
 mod timing;
 
@@ -118,8 +119,7 @@ impl Hedged {
         created
     }
 
-    /// Returns the first response that states whether the object exists. If there is none, returns
-    /// the last error.
+    /// Returns the first response that states whether the object exists, or else the last error.
     async fn first_of(
         &self,
         first: BoxFuture<'_, Result<PutResult>>,
