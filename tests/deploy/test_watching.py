@@ -17,6 +17,8 @@ OF_CLUSTER = {
     f"slateberg_cluster_{name}"
     for name in ("role", "term", "paused", "forwards_total", "resends_total", "settings_different")
 }
+# A metric of buckets. The servers of these tests have local directories.
+OF_BUCKETS = {"slateberg_object_store_hedged_puts_total"}
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +84,7 @@ def test_what_is_asked_for_is_measured(rules, queries, serve, tmp_path):
     assert status == 200
     measured = set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
     recorded = {rule["record"] for rule in rules if "record" in rule}
-    known = measured | recorded | OF_PROMETHEUS | OF_CLUSTER
+    known = measured | recorded | OF_PROMETHEUS | OF_CLUSTER | OF_BUCKETS
     for expression in [rule["expr"] for rule in rules] + queries:
         bare = re.sub(r'"[^"]*"', "", expression)
         asked = re.findall(r"([a-z][\w:]*)\s*\{", bare) + re.findall(r"slateberg:[\w:]+", bare)
