@@ -34,6 +34,7 @@ mod credentials;
 pub mod directory;
 pub mod error;
 pub mod folder;
+mod forward;
 pub mod hedged;
 pub mod location;
 pub mod manifest;

@@ -5,18 +5,16 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use futures::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    Attribute, CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Attribute, Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, PutResult,
     Result,
 };
 use tokio::time::{Instant, sleep};
 
 use super::{BYTES_MAX, hedged};
+use crate::forward::forward_all_but_put;
 use slateberg_telemetry::collection::Collection;
 use slateberg_telemetry::prometheus::render;
 use slateberg_telemetry::requests::HedgedPuts;
@@ -52,9 +50,10 @@ impl fmt::Display for Scripted {
     }
 }
 
-#[async_trait]
-impl ObjectStore for Scripted {
-    async fn put_opts(
+forward_all_but_put!(Scripted);
+
+impl Scripted {
+    async fn put_or_forward(
         &self,
         location: &Path,
         payload: PutPayload,
@@ -70,37 +69,6 @@ impl ObjectStore for Scripted {
         let put = self.inner.put_opts(location, payload, options).await;
         sleep(course.after).await;
         put
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(location, options).await
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.inner.get_opts(location, options).await
-    }
-
-    fn delete_stream(
-        &self,
-        locations: BoxStream<'static, Result<Path>>,
-    ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
     }
 }
 
