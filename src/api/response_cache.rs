@@ -23,15 +23,13 @@ use super::etag::{ETag, Representation};
 use super::respond::{NO_STORE, RenderedResponse, response_from_parts, tagged_json};
 use slateberg_catalog::ReadVersion;
 use slateberg_config::server::Settings;
+use slateberg_model::gzip::INLINE_BYTES_MAX;
 use slateberg_telemetry::cache::{ByteCache, CacheUsage};
 
 /// Bytes of an entry in addition to its body.
 const ENTRY_BYTES: usize = 512;
 /// Expected bytes of a response, to size the cache.
 const TYPICAL_BYTES: u64 = 16 << 10;
-/// At most this number of bytes is compressed on the current thread, because that takes less than a
-/// millisecond.
-const INLINE_COMPRESSION_BYTES_MAX: usize = 64 << 10;
 /// Maximum size of a response that is cached uncompressed, as one buffer.
 const UNCOMPRESSED_ENTRY_BYTES_MAX: usize = 1 << 20;
 
@@ -111,8 +109,8 @@ impl ResponseCache {
         codings: PreferredCodings,
     ) -> Response {
         let (length, coding) = (rendered.body.bytes(), codings.for_body(&rendered.body));
+        let is_secret = rendered.tag.is_none();
         if length > self.bytes_max {
-            let is_secret = rendered.tag.is_none();
             return with_cache_headers(self.respond_uncached(rendered, codings).await, is_secret);
         }
         if self.should_compress(length, coding)
@@ -121,7 +119,6 @@ impl ResponseCache {
             return compressed.into_response();
         }
         if length > UNCOMPRESSED_ENTRY_BYTES_MAX {
-            let is_secret = rendered.tag.is_none();
             return with_cache_headers(rendered.into_response(), is_secret);
         }
         let coding = Coding::Identity;
@@ -186,7 +183,7 @@ impl ResponseCache {
     /// Returns the parts of a compressed body. Returns `None` while too many compressions are
     /// running.
     async fn encode(&self, coding: Coding, body: &PlainBody) -> Option<Vec<Bytes>> {
-        let is_short = coding.bytes_to_compress(body) <= INLINE_COMPRESSION_BYTES_MAX;
+        let is_short = coding.bytes_to_compress(body) <= INLINE_BYTES_MAX;
         if is_short && body.document.has_chunks() {
             return Some(coding.encode(body));
         }

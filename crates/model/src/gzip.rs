@@ -8,6 +8,10 @@ use bytes::Bytes;
 use super::deflate::Deflater;
 use super::segmented_json::SegmentedJson;
 
+/// At most this number of bytes should be compressed on a thread that also executes other requests,
+/// because that takes less than a millisecond.
+pub const INLINE_BYTES_MAX: usize = 64 << 10;
+
 /// The header of a gzip member (RFC 1952): magic number, deflate, no flags, no time, no extra
 /// flags, unknown operating system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];

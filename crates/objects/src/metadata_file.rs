@@ -15,7 +15,7 @@ use super::content::{Content, too_long_decompressed};
 use super::error::Error;
 use super::location::Location;
 use super::warehouse_files::Objects;
-use slateberg_model::gzip::gzip;
+use slateberg_model::gzip::{INLINE_BYTES_MAX, gzip};
 use slateberg_model::segmented_json::SegmentedJson;
 
 /// Property with the directory of metadata files. Defaults to `metadata` below the table's
@@ -28,8 +28,6 @@ pub(crate) const CODEC_PROPERTY: &str = "write.metadata.compression-codec";
 /// the document's length plus this number of bytes. Compression adds at most a thousandth of the
 /// length.
 const FRAME_BYTES_MAX: u64 = 64 << 10;
-/// If more bytes have to be compressed, a blocking thread does it.
-const INLINE_COMPRESSION_BYTES_MAX: usize = 64 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Compression of a metadata file.
@@ -115,7 +113,7 @@ pub fn is_named_so(location: &Location) -> bool {
 /// Returns the content of a metadata file, in parts.
 async fn encode(location: &str, text: &SegmentedJson) -> Vec<Bytes> {
     let codec = Codec::of_location(location);
-    if codec == Codec::Gzip && text.bytes_to_compress() > INLINE_COMPRESSION_BYTES_MAX {
+    if codec == Codec::Gzip && text.bytes_to_compress() > INLINE_BYTES_MAX {
         let text = text.clone();
         let compressed = tokio::task::spawn_blocking(move || codec.encode(&text)).await;
         if let Ok(compressed) = compressed {
