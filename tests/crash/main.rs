@@ -1,7 +1,7 @@
 //! State after a crash, and responses during faults of the object store.
 //!
 //! There are two kinds of tests. The tests in [`kills`], [`journal`], [`descriptors`],
-//! [`processes`], [`encryption`], [`checkpoints`], [`damage`], [`watches`] and [`webhooks`], and some tests in
+//! [`processes`], [`power_failures`], [`encryption`], [`checkpoints`], [`damage`], [`watches`] and [`webhooks`], and some tests in
 //! [`policies`] and [`warehouses`], run the real binary on a real directory and kill it at random
 //! moments. All other tests run the catalog in the test's process, on a bucket that fails or delays
 //! requests or loses their responses. Such a bucket can stop the catalog at an exact moment, which
@@ -45,6 +45,7 @@ mod encryption;
 mod full_disk;
 mod journal;
 mod kills;
+mod power_failures;
 mod processes;
 mod server;
 mod storage_failures;

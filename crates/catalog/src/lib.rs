@@ -412,12 +412,7 @@ impl Catalog {
     #[boxed]
     pub async fn close(&self) -> std::result::Result<(), store::Error> {
         self.give_up_on_space();
-        if let Err(error) = self.inner.core.pipeline().remove_completed_markers().await {
-            tracing::warn!(
-                error = chain(&error),
-                "cannot remove the markers of complete publications: the next start removes them"
-            );
-        }
+        self.inner.core.pipeline().complete_publications().await;
         if let Err(error) = self.store_usage().await {
             tracing::warn!(
                 error = chain(&error),

@@ -11,6 +11,8 @@
 //! the options in [`option_allowlist`], and a [`probe`] tests the location. [`redact`] removes
 //! secrets from messages.
 //!
+//! Files on the [`local`] file system can be synced together after they were written.
+//!
 //! Stores in a network are [`hedged`]: a slow put is sent a second time. [`conditional`] verifies a
 //! store's response that an object already exists. A
 //! [`conditional_put_test`] tests conditional puts of many writers, and [`ping`] tests whether a
@@ -36,6 +38,7 @@ pub mod error;
 pub mod folder;
 mod forward;
 pub mod hedged;
+pub mod local;
 pub mod location;
 pub mod manifest;
 pub mod manifest_list;

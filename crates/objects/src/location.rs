@@ -114,6 +114,11 @@ impl Location {
         &self.scheme
     }
 
+    /// Whether the location is on the local file system.
+    pub fn is_local(&self) -> bool {
+        self.scheme == "file"
+    }
+
     /// The part between the scheme and the path: the bucket.
     pub fn authority(&self) -> &str {
         &self.authority

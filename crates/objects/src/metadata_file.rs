@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
@@ -124,18 +125,24 @@ async fn encode(location: &str, text: &SegmentedJson) -> Vec<Bytes> {
 }
 
 /// Creates a metadata file. Also succeeds if the file already exists with the same content, because
-/// an earlier attempt whose response was lost may have created it.
+/// an earlier attempt whose response was lost may have created it. If the file is on the local file
+/// system, returns its path, and the caller has to [sync](super::local::sync) it.
 pub async fn create(
     objects: &Objects,
     warehouse: Uuid,
     location: &str,
     text: &SegmentedJson,
-) -> Result<(), Error> {
+) -> Result<Option<PathBuf>, Error> {
     let content = encode(location, text).await;
-    let Err(error) = objects.create(warehouse, location, content).await else { return Ok(()) };
+    let path = objects.local_path(warehouse, location)?;
+    let created = match path {
+        Some(_) => objects.create_unsynced(warehouse, location, content).await,
+        None => objects.create(warehouse, location, content).await,
+    };
+    let Err(error) = created else { return Ok(path) };
     let Error::Taken(taken) = error else { return Err(error) };
     match contains_json(objects, warehouse, location, text).await {
-        Ok(true) => Ok(()),
+        Ok(true) => Ok(path),
         // An unreadable file has other content.
         Ok(false) | Err(Error::Unreadable { .. }) => Err(Error::Taken(taken)),
         Err(error) => Err(error),

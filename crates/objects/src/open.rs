@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
-use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use url::Url;
 
 use super::cloud;
+use super::local::LocalStore;
 use super::option_names::{forbidden_http, meant, option};
 
 /// An object store and a path in it.
@@ -80,8 +80,7 @@ pub fn open_url(url: &str, options: &BTreeMap<String, String>) -> Result<Opened,
                 .path(),
         )
         .map_err(|error| failed(error.to_string()))?;
-        // Without fsync, an acknowledged commit would not survive a power failure.
-        let object_store = Arc::new(LocalFileSystem::new().with_fsync(true));
+        let object_store = Arc::new(LocalStore::new());
         let directory = Some(PathBuf::from(format!("/{path}")));
         let conditional_update = false;
         return Ok(Opened { object_store, path, conditional_update, directory, is_remote: false });

@@ -22,7 +22,7 @@ impl Extent {
     /// Returns the extent of a location. Resolves symbolic links in the local file system.
     pub fn of(location: &Location) -> Self {
         let mut extent = Self::as_written(location);
-        if location.scheme() == "file" {
+        if location.is_local() {
             extent.add(parts_on_disk(&real_path(Path::new(&format!("/{}", location.path())))));
         }
         extent

@@ -1,6 +1,7 @@
 //! Files of all warehouses, and access to them.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use uuid::Uuid;
 
 use super::content::{Bounds, Content, Room};
 use super::error::Error;
+use super::local::{SyncLater, file_path};
 use super::location::{AZURE, Location};
 use super::redact::redact;
 use super::reserved::{Extent, Reserved};
@@ -247,7 +249,34 @@ impl Objects {
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), Error> {
-        self.put(warehouse, location, content, PutMode::Create).await
+        self.put(warehouse, location, content, PutMode::Create.into()).await
+    }
+
+    /// Creates a file like [`create`](Self::create), but leaves the sync of its
+    /// [local path](Self::local_path) to the caller.
+    pub(super) async fn create_unsynced(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        content: impl IntoIterator<Item = Bytes>,
+    ) -> Result<(), Error> {
+        let mut options = PutOptions::from(PutMode::Create);
+        options.extensions.insert(SyncLater);
+        self.put(warehouse, location, content, options).await
+    }
+
+    /// Returns the path of a file that is on the local file system. Returns `None` for a file in a
+    /// bucket. Also accepts former locations of the warehouse.
+    pub(super) fn local_path(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+    ) -> Result<Option<PathBuf>, Error> {
+        let target = self.target_among(warehouse, location, true)?;
+        if !target.root.is_local() {
+            return Ok(None);
+        }
+        file_path(&target.path).map(Some).map_err(|error| self.failed(location, error))
     }
 
     /// Writes a file, or replaces it.
@@ -257,7 +286,7 @@ impl Objects {
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), Error> {
-        self.put(warehouse, location, content, PutMode::Overwrite).await
+        self.put(warehouse, location, content, PutMode::Overwrite.into()).await
     }
 
     async fn put(
@@ -265,11 +294,10 @@ impl Objects {
         warehouse: Uuid,
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
-        mode: PutMode,
+        options: PutOptions,
     ) -> Result<(), Error> {
         let target = self.target_among(warehouse, location, true)?;
         let payload = PutPayload::from_iter(content);
-        let options = PutOptions::from(mode);
         match target.object_store.put_opts(&target.path, payload, options).await {
             Ok(_) => Ok(()),
             Err(object_store::Error::AlreadyExists { .. }) => {
@@ -392,7 +420,7 @@ impl Objects {
         let root = usable.find(|root| location.is_within(&root.location)).ok_or_else(|| {
             Error::NotAllowed(format!("Location '{text}' is outside of the warehouse"))
         })?;
-        if location.scheme() == "file" && location.part_bytes_max() > FILE_NAME_BYTES_MAX {
+        if location.is_local() && location.part_bytes_max() > FILE_NAME_BYTES_MAX {
             return Err(Error::name_too_long(text));
         }
         self.reject_reserved(&location, &Extent::as_written(&location))?;

@@ -6,9 +6,11 @@
 
 use std::collections::HashMap;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use bytes::Bytes;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::compression;
 use slateberg_base::error_chain::Cause;
@@ -207,6 +209,40 @@ impl Value for DocumentHead {
             0 => Err(DecodeError::Truncated),
             _ => Ok(head),
         }
+    }
+}
+
+/// An encoded [`DocumentHead`], to be stored in two records. In JSON, it is a string in Base64.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodedHead(Bytes);
+
+impl EncodedHead {
+    /// Encodes a head.
+    pub(crate) fn of(head: &DocumentHead) -> Self {
+        Self(head.encode().into())
+    }
+
+    /// Decodes the head.
+    pub fn decode(&self) -> Result<DocumentHead, DecodeError> {
+        DocumentHead::decode(&self.0)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Serialize for EncodedHead {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for EncodedHead {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        let bytes = STANDARD.decode(text.as_ref()).map_err(D::Error::custom)?;
+        Ok(Self(bytes.into()))
     }
 }
 

@@ -9,25 +9,36 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::codec::{ChunkBytes, Document};
+use super::codec::{ChunkBytes, Document, EncodedHead};
 use super::error::Error;
-use super::keys::{ChunkKey, LabelsKey, MetadataKey, MetricsReportsKey, OrphanSearchKey, UsageKey};
+use super::keys::{
+    ChunkKey, Key, LabelsKey, MetadataKey, MetricsReportsKey, OrphanSearchKey, UsageKey,
+};
 use super::read::StoreRead;
 use super::txn::Transaction;
 use slateberg_base::boxed;
 use slateberg_model::segmented_json::{Chunk, ChunkHash, SegmentedJson};
 
 impl Transaction {
-    /// Writes a document. `before` must be the JSON that the document replaces, exactly as stored.
-    /// It is compared with the new JSON to find the chunks to add and to remove.
-    pub fn put_document(
+    /// Writes a document, and returns its encoded head. `before` must be the JSON that the document
+    /// replaces, exactly as stored. It is compared with the new JSON to find the chunks to add and
+    /// to remove.
+    ///
+    /// If chunks are removed, waits until all metadata files of the table or view are synced,
+    /// because they could not be restored without these chunks.
+    #[boxed]
+    pub async fn put_document(
         &self,
         id: Uuid,
         before: Option<&SegmentedJson>,
         document: &Document,
-    ) -> Result<(), Error> {
-        self.put(&MetadataKey(id), &document.head())?;
+    ) -> Result<EncodedHead, Error> {
+        let head = EncodedHead::of(&document.head());
+        self.put_at(MetadataKey(id).encode(), head.as_bytes())?;
         let changes = ChunkChanges::between(before, &document.text);
+        if !changes.removed.is_empty() {
+            self.store.shared.unsynced.wait_synced(id).await?;
+        }
         for chunk in changes.new {
             let key = ChunkKey { id, hash: chunk.hash() };
             self.put(&key, &ChunkBytes(chunk.text().clone()))?;
@@ -35,11 +46,12 @@ impl Transaction {
         for hash in changes.removed {
             self.delete(&ChunkKey { id, hash })?;
         }
-        Ok(())
+        Ok(head)
     }
 
     /// Removes a document with its chunks, and the other records with the id of its table or view:
     /// the counts of its uses, its labels, its metrics reports, and its last search for orphans.
+    /// Waits until all metadata files of the table or view are synced.
     #[boxed]
     pub async fn delete_document(&self, id: Uuid) -> Result<(), Error> {
         self.delete(&UsageKey(id))?;
@@ -47,6 +59,7 @@ impl Transaction {
         self.delete(&LabelsKey(id))?;
         self.delete(&MetricsReportsKey(id))?;
         let Some(head) = self.get(&MetadataKey(id)).await? else { return Ok(()) };
+        self.store.shared.unsynced.wait_synced(id).await?;
         for hash in head.chunks() {
             self.delete(&ChunkKey { id, hash })?;
         }

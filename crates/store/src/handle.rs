@@ -16,6 +16,7 @@ use super::record_cache::RecordCache;
 use super::records::PublicationKey;
 use super::replication::Replication;
 use super::settings::Settings;
+use super::unsynced::{UnsyncedFiles, UnsyncedVersions};
 use slateberg_base::boxed;
 use slateberg_telemetry::audit::AuditLog;
 use slateberg_telemetry::cache::CacheUsage;
@@ -40,6 +41,7 @@ pub(super) struct Shared {
     /// Whether this is a replica, which accepts no transactions.
     pub(super) is_replica: bool,
     pub(super) published_markers: PublishedMarkers,
+    pub(super) unsynced: Arc<UnsyncedFiles>,
     pub(super) flusher: Flusher,
     pub(super) record_cache: RecordCache,
     /// Location of the store, with encryption and decryption if the store is encrypted.
@@ -101,6 +103,24 @@ impl Store {
         self.shared.location.storage.collect(into);
         self.record_cache_usage().collect(into, "record", "Names and small records");
         self.page_cache_usage().collect(into, "page", "Pages of names");
+    }
+
+    /// Registers versions whose files are written but not synced.
+    pub fn register_unsynced(&self, keys: Vec<PublicationKey>) -> UnsyncedVersions {
+        self.shared.unsynced.register(keys)
+    }
+
+    /// Waits until a transaction waits for a sync of files.
+    pub async fn sync_needed(&self) {
+        self.shared.unsynced.needed().await;
+    }
+
+    /// Waits until all files are synced.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] after ten seconds.
+    pub async fn wait_all_synced(&self) -> Result<(), Error> {
+        self.shared.unsynced.wait_all_synced().await
     }
 
     /// Errors if the store currently rejects writes.

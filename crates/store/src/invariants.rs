@@ -202,8 +202,11 @@ mod tests {
     #[test]
     fn marker_is_not_ahead_of_its_record() {
         let key = |version| PublicationKey { id: Uuid::nil(), version };
-        let marker =
-            |location: &str| Publication { metadata_location: location.into(), lists: Vec::new() };
+        let marker = |location: &str| Publication {
+            metadata_location: location.into(),
+            lists: Vec::new(),
+            head: None,
+        };
         let current = record(3, "c");
         assert!(publication(&key(3), &marker("c"), Some(&current)).is_ok());
         assert!(publication(&key(2), &marker("b"), Some(&current)).is_ok());

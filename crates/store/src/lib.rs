@@ -14,9 +14,10 @@
 //!   It is **durable** once it is stored in the write-ahead log, so that a crash cannot lose it.
 //!   Durability is ordered: everything before a durable transaction is durable.
 //! - A **publication** is the record of a metadata file that may be missing in the warehouse
-//!   ([`records::Publication`]). It is complete when both the log and the file are written. The
+//!   ([`records::Publication`]). It is complete when both the log and the file are durable. The
 //!   record is also called the **marker** of the publication. A later transaction removes the
-//!   marker.
+//!   marker. Files on a local file system are synced together, some time after they are written
+//!   ([`unsynced`]).
 //! - A **checkpoint** ([`checkpoints`]) is a state of the store that stays readable until it is
 //!   deleted.
 //! - A **clone** ([`clones`]) is another store that starts with the state of a checkpoint, and
@@ -86,6 +87,7 @@ pub mod storage;
 #[cfg(test)]
 mod test_support;
 pub mod txn;
+pub mod unsynced;
 pub mod usage;
 mod version_clock;
 pub mod warm_up;

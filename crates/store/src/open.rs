@@ -29,6 +29,7 @@ use super::replica::start_replication;
 use super::replication::Replication;
 use super::separate_log;
 use super::settings::Settings;
+use super::unsynced::UnsyncedFiles;
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
@@ -121,6 +122,7 @@ impl Store {
             settings,
             is_replica: purpose == Purpose::Replicate,
             published_markers: PublishedMarkers::default(),
+            unsynced: Arc::new(UnsyncedFiles::default()),
             flusher: Flusher::start(
                 db.clone(),
                 Arc::clone(&changes),

@@ -14,13 +14,13 @@ use slatedb::{Db, DbIterator, DbReader, DbSnapshot, KeyValue};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::codec::{ChunkBytes, Document, DocumentHead, Value};
+use super::codec::{ChunkBytes, Document, DocumentHead, EncodedHead, Value};
 use super::error::Error;
 use super::flusher::durable_up_to;
 use super::handle::{Shared, Store};
 pub use super::key_range::KeyRange;
 use super::key_space::KeySpace;
-use super::keys::{ChunkKey, Key, MetadataKey};
+use super::keys::{ChunkKey, Key, MetadataKey, PublicationKey};
 pub use super::record_cache::ReadStamp;
 use super::record_cache::{CacheLookup, PageKey, RecordCache, is_cached};
 use slateberg_base::boxed;
@@ -86,6 +86,20 @@ pub trait StoreRead: Sync {
     /// Returns the complete metadata of a table or view.
     fn document(&self, id: Uuid) -> impl Future<Output = Result<Option<Document>, Error>> + Send {
         document(self, id)
+    }
+
+    /// Returns the metadata of a version from the head in its marker. Returns `None` if a chunk is
+    /// missing. Then the file of the version is synced, because chunks are removed only afterwards.
+    fn document_of_marker(
+        &self,
+        key: PublicationKey,
+        head: &EncodedHead,
+    ) -> impl Future<Output = Result<Option<Document>, Error>> + Send {
+        async move {
+            let head = head.decode().map_err(|error| corrupt(&key.encode(), error))?;
+            let chunks = read_chunks(self, key.id, &head).await?;
+            Ok(head.complete(&chunks).ok())
+        }
     }
 
     /// Whether a range contains any key.

@@ -9,7 +9,7 @@ pub use super::change_action::{ChangeAction, LoggedAction};
 pub use super::changes::{
     AllowedBy, Change, ChangedKind, ChangedResource, GroupPosition, Origin, PreviousName,
 };
-use super::codec::{DecodeError, Value, decode_json, encode_json};
+use super::codec::{DecodeError, EncodedHead, Value, decode_json, encode_json};
 use super::error::Error;
 use super::jobs::{AbandonedFiles, Job, OrphanSearch};
 use super::labels::LabelsRecord;
@@ -272,9 +272,9 @@ pub struct TabularRecord {
 }
 
 /// Publication marker: a metadata file that may be missing in the warehouse. The transaction that
-/// writes the record of a table or view also writes the marker. After the file is written, a later
-/// transaction removes the marker. The next start of the server writes the files whose markers
-/// remain.
+/// writes the record of a table or view also writes the marker. After the file is written (on a
+/// local file system: after it is synced), a later transaction removes the marker. The next start
+/// of the server writes the files whose markers remain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publication {
     /// Location of the file.
@@ -282,6 +282,11 @@ pub struct Publication {
     /// Manifest lists that may be missing as well, in the order of their snapshots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<PromisedList>,
+    /// Head of the version's metadata. With it, the file can be written even if the table or view
+    /// has a newer version. `None` if the file is in a bucket: then it is written before there is a
+    /// newer version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<EncodedHead>,
 }
 
 /// A manifest list that the server has to write for a rebased commit. It contains the manifests of

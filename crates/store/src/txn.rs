@@ -82,7 +82,7 @@ impl RequestRecords {
 /// A transaction in progress. It commits only if everything that it has read is still unchanged.
 pub struct Transaction {
     pub(super) inner: DbTransaction,
-    store: Store,
+    pub(super) store: Store,
     /// Stripes of the record cache that belong to the keys that this transaction writes.
     stripes: Mutex<Vec<Stripe>>,
     /// Entries of the change log, which get their numbers when the transaction commits.
@@ -370,10 +370,14 @@ impl Store {
         self.shared.flusher.join().durable().await
     }
 
-    /// Reports that a publication is complete. The next transaction that commits removes its
-    /// marker.
-    pub fn queue_marker_removal(&self, key: PublicationKey) {
+    /// Reports that the files of a version exist, so replicas may respond with the version.
+    pub fn mark_published(&self, key: PublicationKey) {
         self.shared.replication.mark_published(key);
+    }
+
+    /// Reports that a publication is complete: its files are durable. The next transaction that
+    /// commits removes its marker.
+    pub fn queue_marker_removal(&self, key: PublicationKey) {
         self.shared.published_markers.add(key);
     }
 }

@@ -1,10 +1,13 @@
 //! [`WarehouseFile`]: a file that a change writes to the warehouse.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
 use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_objects::error::Error;
+use slateberg_objects::location::Location;
 use slateberg_objects::{Objects, manifest_list, metadata_file};
 
 /// A file that is to be written.
@@ -25,6 +28,11 @@ pub(crate) enum FileContent {
     ManifestList(Bytes),
 }
 
+/// Whether a metadata file at this location is synced after the response.
+pub(crate) fn is_synced_later(metadata_location: &str) -> bool {
+    Location::parse(metadata_location).is_ok_and(|location| location.is_local())
+}
+
 /// Reaction to an existing file with the same name and different content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IfTaken {
@@ -33,15 +41,24 @@ pub(super) enum IfTaken {
 }
 
 impl WarehouseFile {
-    /// Creates the file. Also succeeds if the file already exists with the same content.
-    pub(super) async fn create(&self, objects: &Objects) -> Result<(), Error> {
+    /// Whether the file is synced after the response: a metadata file on a local file system.
+    pub(super) fn is_synced_later(&self) -> bool {
+        matches!(self.content, FileContent::Metadata(_)) && is_synced_later(&self.location)
+    }
+
+    /// Creates the file. Also succeeds if the file already exists with the same content. If the
+    /// file is not synced, returns its path.
+    ///
+    /// A manifest list is always synced: if it had to be restored, the lists on which it is based
+    /// might be deleted.
+    pub(super) async fn create(&self, objects: &Objects) -> Result<Option<PathBuf>, Error> {
         let Self { warehouse, location, content } = self;
         match content {
             FileContent::Metadata(text) => {
                 metadata_file::create(objects, *warehouse, location, text).await
             }
             FileContent::ManifestList(bytes) => {
-                manifest_list::create(objects, *warehouse, location, bytes).await
+                manifest_list::create(objects, *warehouse, location, bytes).await.map(|()| None)
             }
         }
     }

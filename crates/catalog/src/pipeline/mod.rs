@@ -10,6 +10,7 @@
 //!    ([`records`]). It also writes a marker for each metadata file that must be published.
 //! 4. The metadata files are written while the write-ahead log becomes durable ([`publications`]).
 //!    The mutation stays in its lanes until the files exist and the write-ahead log is durable.
+//!    Files on a local file system are synced later, many of them together ([`file_sync`]).
 //! 5. The caller gets the response. If step 4 takes longer than
 //!    [`commit_deadline`](crate::settings::Settings::commit_deadline), the caller gets an error
 //!    that reports an unknown outcome, and step 4 continues.
@@ -18,6 +19,7 @@
 //! transaction of a request only with [`RequestRecords`], so no change can omit the change log.
 
 pub(crate) mod file;
+mod file_sync;
 pub(crate) mod idempotency;
 pub(crate) mod lanes;
 pub(crate) mod pending;
@@ -25,6 +27,7 @@ pub(crate) mod publications;
 pub(crate) mod records;
 pub(crate) mod request;
 pub(crate) mod response;
+mod sync_queue;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -34,6 +37,7 @@ use tracing::{Instrument, Span};
 use self::file::{IfTaken, WarehouseFile};
 use self::lanes::{LaneGuard, Lanes};
 use self::pending::{PendingPublication, PendingPublications};
+use self::sync_queue::SyncQueue;
 use super::detached::detached;
 use super::disk_space::DiskSpace;
 use super::version_cache::{CachedVersion, VersionCache};
@@ -59,6 +63,7 @@ pub(crate) struct Pipeline {
     pub(crate) pending: PendingPublications,
     pub(crate) versions: VersionCache,
     pub(crate) space: DiskSpace,
+    sync_queue: SyncQueue,
     pub(crate) metrics: Arc<CommitMetrics>,
     clock: Arc<dyn Clock>,
     deadline: Duration,
@@ -144,6 +149,7 @@ impl Pipeline {
             pending: PendingPublications::default(),
             versions: VersionCache::new(settings.version_cache_bytes()),
             space: DiskSpace::default(),
+            sync_queue: SyncQueue::default(),
             metrics: Arc::default(),
             clock,
             deadline,
@@ -234,16 +240,20 @@ impl Pipeline {
                 accepted.durable().instrument(phase.span()).await
             };
             let publishing = &pipeline;
-            let published = files.iter().map(|file| async move {
+            let publish = |file| async move {
                 let phase = publishing.phase(CommitPhase::Metadata);
                 publishing.publish(file, IfTaken::Fail).instrument(phase.span()).await
-            });
-            let (durable, published) = tokio::join!(durable, futures::future::join_all(published));
+            };
+            let published = async {
+                publishing.sync_queue.wait_for_room(&files).await;
+                futures::future::join_all(files.iter().map(publish)).await
+            };
+            let (durable, published) = tokio::join!(durable, published);
             durable?;
-            published.into_iter().collect::<Result<Vec<_>>>()?;
-            for key in pending.keys() {
-                pipeline.store.queue_marker_removal(*key);
-            }
+            let published = published.into_iter().collect::<Result<Vec<_>>>()?;
+            let unsynced = published.into_iter().filter_map(|published| published.unsynced);
+            let versions = pipeline.store.register_unsynced(pending.keys().to_vec());
+            pipeline.complete_publication(versions, unsynced.collect());
             drop(pending);
             Ok(lanes)
         };

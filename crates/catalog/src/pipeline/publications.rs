@@ -13,16 +13,18 @@ use uuid::Uuid;
 
 use super::Pipeline;
 use super::file::{FileContent, IfTaken, WarehouseFile};
+use super::sync_queue::UnsyncedFile;
 use crate::{Error, Result, lookup};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::manifest_list::{ListBlocks, ListHeader, ManifestList};
 use slateberg_objects::{self as objects, Objects};
+use slateberg_store::codec::Document;
 use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::PublicationKey;
 use slateberg_store::read::{KeyRange, StoreRead};
-use slateberg_store::records::PromisedList;
+use slateberg_store::records::{PromisedList, Publication, TabularRecord};
 
 /// The shortest and the longest wait before the next attempt to write a metadata file.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
@@ -39,6 +41,23 @@ pub struct FinishedPublications {
     pub unfinished: Vec<String>,
 }
 
+/// A file that exists with the right content.
+pub(super) struct PublishedFile {
+    /// Whether a different file was replaced.
+    pub(super) replaced: bool,
+    /// The file, if it is not synced.
+    pub(super) unsynced: Option<UnsyncedFile>,
+}
+
+/// The files of a version that an earlier process left incomplete.
+struct ToPublish {
+    key: PublicationKey,
+    /// Whether the version is the newest one of its table or view.
+    is_current: bool,
+    lists: Vec<PromisedList>,
+    file: WarehouseFile,
+}
+
 /// Outcome of the wait for a publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Completion {
@@ -48,12 +67,15 @@ enum Completion {
 }
 
 impl Pipeline {
-    /// Writes a metadata file and retries until it exists or the store is closed. Returns whether
-    /// an existing file was replaced.
+    /// Writes a metadata file and retries until it exists or the store is closed.
     ///
     /// If a file with this name and different content exists and must not be replaced, returns an
     /// error at once. The name contains a new UUID, so another program must have written that file.
-    pub(super) async fn publish(&self, file: &WarehouseFile, if_taken: IfTaken) -> Result<bool> {
+    pub(super) async fn publish(
+        &self,
+        file: &WarehouseFile,
+        if_taken: IfTaken,
+    ) -> Result<PublishedFile> {
         let WarehouseFile { warehouse, location, .. } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         let mut space = None;
@@ -61,12 +83,16 @@ impl Pipeline {
             let objects = self.objects();
             let written = match file.create(&objects).await {
                 Err(objects::Error::Taken(_)) if if_taken == IfTaken::Replace => {
-                    file.replace(&objects).await.map(|()| true)
+                    file.replace(&objects).await.map(|()| (true, None))
                 }
-                created => created.map(|()| false),
+                created => created.map(|path| (false, path)),
             };
             match written {
-                Ok(replaced) => return Ok(replaced),
+                Ok((replaced, path)) => {
+                    let file = file.clone();
+                    let unsynced = path.map(|path| UnsyncedFile { path, file });
+                    return Ok(PublishedFile { replaced, unsynced });
+                }
                 Err(error @ objects::Error::Taken(_)) => {
                     tracing::error!(location, %error, "cannot publish a metadata file: a different file has this name");
                     return Err(Error::unknown(error));
@@ -86,7 +112,7 @@ impl Pipeline {
         }
     }
 
-    fn objects(&self) -> Objects {
+    pub(super) fn objects(&self) -> Objects {
         self.warehouses.served().objects.clone()
     }
 
@@ -118,11 +144,8 @@ impl Pipeline {
             if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
                 continue;
             }
-            // A marker is obsolete if the record has a newer version. The file of the marker was
-            // then written before the newer version was committed. So only the marker is removed.
             if let Some(record) = record
-                && record.version == key.version
-                && let Some(document) = store.document(key.id).await?
+                && let Some(document) = self.document_to_publish(&record, *key, marker).await?
             {
                 let location = marker.metadata_location.clone();
                 if let Err(error) = self.objects().check(record.warehouse, &location) {
@@ -134,14 +157,17 @@ impl Pipeline {
                 let content = FileContent::Metadata(document.text);
                 let file = WarehouseFile { warehouse, location, content };
                 let lists = marker.lists.clone();
+                let is_current = record.version == key.version;
+                let to_publish = ToPublish { key: *key, is_current, lists, file };
                 let at_most = if late.contains(&warehouse) { Duration::ZERO } else { patience };
-                let finish = self.finish_publication(*key, (lists, file), at_most).await?;
+                let finish = self.finish_publication(to_publish, at_most).await?;
                 if finish == Completion::Late {
                     late.insert(warehouse);
                 }
                 outcome.add(finish, &marker.metadata_location);
                 continue;
             }
+            self.store.mark_published(*key);
             self.store.queue_marker_removal(*key);
             outcome.finished += 1;
         }
@@ -152,28 +178,54 @@ impl Pipeline {
         Ok(outcome)
     }
 
+    /// Returns the metadata of the version of a marker. Returns `None` if the marker is obsolete:
+    /// the files of an older version were durable before the newer version was committed, unless
+    /// the marker contains the version's head.
+    async fn document_to_publish(
+        &self,
+        record: &TabularRecord,
+        key: PublicationKey,
+        marker: &Publication,
+    ) -> Result<Option<Document>> {
+        let store = self.store.latest();
+        match &marker.head {
+            _ if record.version == key.version => Ok(store.document(key.id).await?),
+            Some(head) if key.version < record.version => {
+                Ok(store.document_of_marker(key, head).await?)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Spawns one publication and waits for it, but no longer than `at_most`.
     async fn finish_publication(
         self: &Arc<Self>,
-        key: PublicationKey,
-        (lists, file): (Vec<PromisedList>, WarehouseFile),
+        to_publish: ToPublish,
         at_most: Duration,
     ) -> Result<Completion> {
+        let ToPublish { key, is_current, lists, file } = to_publish;
+        let unsynced = self.store.register_unsynced(vec![key]);
         // This works as for a new change: readers wait until the file of the version exists, and
         // the lane blocks later versions.
         let pending = self.pending.register(vec![key]);
-        let lanes = self.lanes.enter(vec![key.id]).await?;
+        let lanes = self.lanes.enter(is_current.then_some(key.id).into_iter().collect()).await?;
         let (pipeline, location) = (Arc::clone(self), file.location.clone());
         let publishing = tokio::spawn(async move {
+            // The manifest lists of an older version were synced before the newer one was committed.
+            let lists = if is_current { lists } else { Vec::new() };
             let published = match pipeline.publish_lists((file.warehouse, key.id), lists).await {
                 Ok(()) => pipeline.publish(&file, IfTaken::Replace).await,
                 Err(error) => Err(error),
             };
-            if published.is_ok() {
-                pipeline.store.queue_marker_removal(key);
-            }
+            let completion = match published {
+                Ok(PublishedFile { replaced, unsynced: file }) => {
+                    pipeline.complete_publication(unsynced, file.into_iter().collect());
+                    Completion::Written { replaced }
+                }
+                Err(_) => Completion::Failed,
+            };
             drop((pending, lanes));
-            published.map_or(Completion::Failed, |replaced| Completion::Written { replaced })
+            completion
         });
         match tokio::time::timeout(at_most, publishing).await {
             Ok(Ok(finish)) => Ok(finish),

@@ -6,6 +6,7 @@ use crate::error::Kind;
 use crate::jobs::table_of;
 use crate::location_index::put_index_entries;
 use crate::overlaps::FileLocations;
+use crate::pipeline::file::is_synced_later;
 use crate::pipeline::lanes::LaneGuard;
 use crate::pipeline::records::Entry;
 use crate::pipeline::{Committed, Write};
@@ -88,7 +89,7 @@ impl Tabulars {
         }
         self.core.environment.check_locations_free(t, FileLocations::by(None, record)).await?;
         t.put(&name_key(record, record.kind), &NameEntry { id: record.id })?;
-        put_version(t, new)
+        put_version(t, new).await
     }
 
     async fn write_replacement(
@@ -111,7 +112,7 @@ impl Tabulars {
             Err(error) if error.kind() == Kind::Invalid => return Ok(false),
             checked => checked?,
         }
-        put_version(t, new)?;
+        put_version(t, new).await?;
         if !new.outdated.is_empty() && self.core.environment.deletes_files() {
             let (id, warehouse) = (self.core.ids().ordered(), new.record.warehouse);
             let work = JobWork::Listed(new.outdated.clone());
@@ -170,18 +171,20 @@ impl Tabulars {
 }
 
 /// Writes the record, the metadata, the location index and the publication marker of a version.
-fn put_version(t: &Transaction, new: &NewVersion) -> Result<()> {
+async fn put_version(t: &Transaction, new: &NewVersion) -> Result<()> {
     let NewVersion { before, record, text, .. } = new;
     let record_before = before.as_ref().map(|before| &before.record);
     invariants::tabular_change(record_before, record).map_err(Error::internal)?;
     t.put(&TabularKey(record.id), record)?;
     put_index_entries(t, record_before, Some(record))?;
     let document = Document { version: record.version, text: text.clone() };
-    t.put_document(record.id, before.as_ref().map(|before| &before.text), &document)?;
+    let text_before = before.as_ref().map(|before| &before.text);
+    let head = t.put_document(record.id, text_before, &document).await?;
     if new.publish {
         let metadata_location = record.metadata_location.clone();
         let lists = new.lists.iter().map(|list| list.promise.clone()).collect();
-        t.put(&new.key(), &Publication { metadata_location, lists })?;
+        let head = is_synced_later(&metadata_location).then_some(head);
+        t.put(&new.key(), &Publication { metadata_location, lists, head })?;
     }
     Ok(())
 }

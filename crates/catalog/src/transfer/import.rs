@@ -241,14 +241,14 @@ async fn tabular(
         t.put(&TabularKey(line.id), &record)?;
         put_index_entries(t, None, Some(&record))?;
         let text = SegmentedJson::from(line.metadata.clone().into_bytes());
-        t.put_document(line.id, None, &Document { version: line.version, text })?;
+        t.put_document(line.id, None, &Document { version: line.version, text }).await?;
         if let Some(labels) = line.labels.clone() {
             t.put(&LabelsKey(line.id), &labels.into())?;
         }
         // The next start writes the file if it is missing or has different content.
         let key = PublicationKey { id: line.id, version: line.version };
         let metadata_location = line.metadata_location.clone();
-        t.put(&key, &Publication { metadata_location, lists: Vec::new() })?;
+        t.put(&key, &Publication { metadata_location, lists: Vec::new(), head: None })?;
     }
     Ok(())
 }

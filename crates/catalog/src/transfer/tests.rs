@@ -215,7 +215,7 @@ async fn full_store() -> Store {
     ]);
     let (document, permit) = (&Document { text, ..table }, permit());
     let written = store.transact("test", &permit, |t| async move {
-        t.put_document(id(40), None, document)?;
+        t.put_document(id(40), None, document).await?;
         for &space in KeySpace::ALL {
             if space.rules().export != ExportRule::LeaveOut {
                 continue;

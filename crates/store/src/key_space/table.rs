@@ -232,7 +232,7 @@ pub(super) const DROPPED_FUNCTIONS: Rules = Rules {
 pub(super) const PUBLICATIONS: Rules = Rules {
     name: "publications",
     key: "id, version",
-    value: "locations of a metadata file and of manifest lists that may be missing",
+    value: "locations of a metadata file and of manifest lists that may be missing; for a local file, the head of the metadata",
     check: Check::Publications,
     restore: RestoreRule::Markers,
     clone: CloneRule::Share,

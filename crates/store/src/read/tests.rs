@@ -20,7 +20,7 @@ async fn put(store: &Store, version: u64) {
     let before = (version > 1).then(|| at_version(version - 1).text);
     let (before, after, permit) = (&before, &at_version(version), permit());
     let written = store.transact("put", &permit, |transaction| async move {
-        transaction.put_document(ID, before.as_ref(), after)
+        transaction.put_document(ID, before.as_ref(), after).await
     });
     written.await.expect("it is accepted").1.durable().await.expect("it is durable");
 }

@@ -22,7 +22,10 @@ impl RestorePlan {
         let marker = then.get(&PublicationKey { id, version: record.version }).await?;
         let lists = marker.map(|marker| marker.lists).unwrap_or_default();
         let metadata_location = record.metadata_location.clone();
-        self.put(&PublicationKey { id, version }, &Publication { metadata_location, lists });
+        self.put(
+            &PublicationKey { id, version },
+            &Publication { metadata_location, lists, head: None },
+        );
         Ok(())
     }
 
