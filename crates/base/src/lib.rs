@@ -22,6 +22,7 @@ pub mod secret;
 pub mod setting;
 pub mod similar;
 pub mod slots;
+pub mod uncancelled;
 pub mod uptime;
 pub mod version;
 pub mod write_interval;

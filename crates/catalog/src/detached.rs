@@ -6,17 +6,18 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use super::{Error, Result};
+use slateberg_base::uncancelled::Uncancelled;
 
-/// Spawns `work` and waits for at most `at_most`. If the work takes longer, returns
+/// Runs `work` and waits for at most `at_most`. If the work takes longer, returns
 /// `CommitStateUnknown` with the cause `late`, and the work continues.
 pub(super) async fn detached<T: Send + 'static>(
     at_most: Duration,
     late: &'static str,
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
-    match tokio::time::timeout(at_most, tokio::spawn(work.in_current_span())).await {
+    match tokio::time::timeout(at_most, Uncancelled::new(work.in_current_span())).await {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(stopped)) => Err(Error::unknown(stopped)),
+        Ok(Err(panic)) => Err(Error::unknown(panic)),
         Err(_) => Err(Error::unknown(late)),
     }
 }

@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::error::Kind;
 use crate::operation::Request;
 use crate::{Error, Result};
+use slateberg_base::uncancelled::Uncancelled;
 use slateberg_store::records::ChangeAction;
 use slateberg_telemetry::commits::CommitMetrics;
 
@@ -88,10 +89,10 @@ impl Core {
             }
             outcome
         };
-        match tokio::spawn(run.in_current_span()).await {
+        match Uncancelled::new(run.in_current_span()).await {
             Ok(outcome) => outcome,
             // The panic may have occurred after the transaction was committed.
-            Err(stopped) => Err(Error::unknown(stopped)),
+            Err(panic) => Err(Error::unknown(panic)),
         }
     }
 
