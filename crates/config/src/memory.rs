@@ -2,8 +2,9 @@
 //!
 //! A setting of [`PARTS`] is derived if its value is 0. Otherwise, it is explicit. The explicit
 //! settings and the minimums of all derived settings are subtracted from the budget
-//! `memory_bytes_max`. Each derived setting gets its minimum and its weighted share of the rest. So
-//! the permitted total exceeds the budget only if the explicit settings and the minimums alone
+//! `memory_bytes_max`. Each derived setting gets its minimum and its weighted share of the rest. If
+//! the budget is derived from the machine's memory, some shares have a maximum. So the permitted
+//! total exceeds the budget only if the explicit settings and the minimums alone
 //! exceed the budget. In this case, the server logs a warning.
 
 use std::path::Path;
@@ -72,6 +73,13 @@ const PARTS: [MemoryShare; 15] = [
     part!(authz.decisions_max, KIB, 3, MIB),
 ];
 
+/// Maximum of `store.unflushed_bytes_max` if the budget is derived, too. A flush writes a quarter of
+/// it in less time than commits take to fill the rest.
+const UNFLUSHED_BYTES_MAX: u64 = 64 * MIB;
+/// Maximum of `store.block_cache_bytes` if the budget is derived, too, and the state is in a local
+/// directory. Linux also keeps the files of the state in its page cache.
+const LOCAL_BLOCK_CACHE_BYTES_MAX: u64 = 32 * MIB;
+
 impl MemoryShare {
     fn bytes(&self, settings: &Settings) -> u64 {
         (self.get)(settings).saturating_mul(self.unit_bytes)
@@ -85,13 +93,24 @@ impl MemoryShare {
             _ => self.bytes_min,
         }
     }
+
+    /// Returns the maximum of a derived setting if the budget is derived, too, in bytes.
+    fn maximum(&self, state_url: &str) -> u64 {
+        let is_local = state_url.is_empty() || state_url.starts_with("file:");
+        match self.key {
+            "store.unflushed_bytes_max" => UNFLUSHED_BYTES_MAX,
+            "store.block_cache_bytes" if is_local => LOCAL_BLOCK_CACHE_BYTES_MAX,
+            _ => u64::MAX,
+        }
+    }
 }
 
 impl Settings {
     /// Returns the settings with the derived budget and shares instead of zeros.
     #[must_use]
     pub fn with_memory_shares(mut self) -> Self {
-        if self.memory_bytes_max == 0 {
+        let is_budget_derived = self.memory_bytes_max == 0;
+        if is_budget_derived {
             self.memory_bytes_max = budget_of(available_bytes(Path::new("/")));
         }
         let (derived, explicit): (Vec<_>, Vec<_>) =
@@ -104,6 +123,8 @@ impl Settings {
         for part in derived {
             let share = u128::from(left) * u128::from(part.weight) / u128::from(weights);
             let bytes = part.minimum(&self) + u64::try_from(share).unwrap_or(u64::MAX);
+            let bytes_max = part.maximum(&self.state.url);
+            let bytes = if is_budget_derived { bytes.min(bytes_max) } else { bytes };
             (part.set)(&mut self, bytes / part.unit_bytes);
         }
         self

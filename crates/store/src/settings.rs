@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use slatedb::config::{GarbageCollectorOptions, ObjectStoreCacheOptions};
+use slatedb::config::{
+    CompactionWorkerOptions, CompactorOptions, GarbageCollectorOptions, ObjectStoreCacheOptions,
+};
 
 /// Interval between reads of the manifest in a bucket. Each read takes two requests.
 const BUCKET_POLL: Duration = Duration::from_secs(2);
@@ -20,6 +22,15 @@ const CACHED_PART_BYTES: usize = 256 << 10;
 
 /// Bytes that may wait for a flush in a store without a memory budget.
 const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
+
+/// Number of compactions at the same time, and of parts into which a large one is divided. With a
+/// single compaction, a large one would delay those of small runs, and so the flushes of memtables.
+const COMPACTIONS_MAX: usize = 2;
+/// Number of bytes of each request of a compaction, and number of requests for each input at the
+/// same time. A compaction has about ten inputs. With SlateDB's four requests of 2 MiB and four
+/// compactions, the inputs alone could take 300 MiB.
+const COMPACTION_REQUEST_BYTES: usize = 512 << 10;
+const COMPACTION_REQUESTS_MAX: usize = 2;
 
 /// Sorted runs with fewer keys have no filter. SlateDB's default is 1000. If there are few writes,
 /// the flush after half a minute creates a run with fewer than 1000 keys, and there may be eight
@@ -78,6 +89,21 @@ impl Default for Settings {
             warm_up_seconds_max: 30,
             transaction_attempts_max: 64,
         }
+    }
+}
+
+/// Returns the options of compactions, which must not take much memory.
+fn compactor() -> CompactorOptions {
+    CompactorOptions {
+        max_concurrent_compactions: COMPACTIONS_MAX,
+        worker: Some(CompactionWorkerOptions {
+            max_concurrent_compactions: COMPACTIONS_MAX,
+            max_subcompactions: COMPACTIONS_MAX,
+            bytes_to_fetch: COMPACTION_REQUEST_BYTES,
+            max_fetch_tasks: COMPACTION_REQUESTS_MAX,
+            ..CompactionWorkerOptions::default()
+        }),
+        ..CompactorOptions::default()
     }
 }
 
@@ -144,6 +170,7 @@ impl Settings {
             l0_sst_size_bytes: self.l0_sst_bytes.min(self.unflushed_bytes() / 2),
             max_unflushed_bytes: self.unflushed_bytes(),
             garbage_collector_options: None,
+            compactor_options: Some(compactor()),
             // The number of retries is unlimited, because SlateDB closes itself permanently when it
             // gives up on a put. Requests have their own deadlines.
             object_store_max_retries: None,

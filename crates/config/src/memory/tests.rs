@@ -67,6 +67,24 @@ fn explicit_settings_beyond_the_budget_are_warned_about() {
 }
 
 #[test]
+fn shares_of_a_derived_budget_have_maximums() {
+    let derived = |url: &str| {
+        let mut settings = with_budget(0);
+        settings.state.url = url.to_owned();
+        settings.with_memory_shares()
+    };
+    for local in ["", "file:///data/state"] {
+        assert!(derived(local).store.block_cache_bytes <= LOCAL_BLOCK_CACHE_BYTES_MAX);
+    }
+    let in_bucket = derived("s3://bucket/state");
+    assert!(in_bucket.store.block_cache_bytes >= derived("").store.block_cache_bytes);
+    assert!(in_bucket.store.unflushed_bytes_max as u64 <= UNFLUSHED_BYTES_MAX);
+    let explicit = with_budget(64 * GIB).with_memory_shares();
+    assert!(explicit.store.block_cache_bytes > LOCAL_BLOCK_CACHE_BYTES_MAX);
+    assert!(explicit.store.unflushed_bytes_max as u64 > UNFLUSHED_BYTES_MAX);
+}
+
+#[test]
 fn a_budget_below_64_mib_is_rejected() {
     assert!(with_budget(BUDGET_BYTES_MIN - 1).check_memory().is_err());
     assert_eq!(with_budget(BUDGET_BYTES_MIN).check_memory(), Ok(()));
