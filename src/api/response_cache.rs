@@ -71,6 +71,11 @@ impl ResponseCache {
         }
     }
 
+    /// Removes all responses.
+    pub fn clear(&self) {
+        self.entries.clear();
+    }
+
     /// Returns the cached response in one of these codings. If only the uncompressed response is
     /// cached, returns that. Counts a hit or a miss.
     pub fn get(&self, key: ResponseKey, codings: PreferredCodings) -> Option<CachedResponse> {

@@ -7,6 +7,7 @@ pub mod cloud_events;
 pub mod cluster;
 pub mod connections;
 pub mod doctor;
+mod idle;
 mod routes;
 pub mod run;
 pub mod stop_signals;

@@ -28,7 +28,7 @@ pub const COMMIT: &str = env!("SLATEBERG_COMMIT");
 pub struct App {
     /// The open catalog and its background components.
     pub runtime: Runtime,
-    response_cache: Arc<ResponseCache>,
+    pub(super) response_cache: Arc<ResponseCache>,
     delegation: Arc<DelegationCache>,
     watchers: Watchers,
     /// Records telemetry of requests.

@@ -18,7 +18,7 @@ use super::stop_signals::StopSignals;
 use super::tls::Tls;
 use super::tls::files::TlsError;
 use super::tls::handshake::Handshakes;
-use super::webhooks;
+use super::{idle, webhooks};
 use crate::api::service::Respond;
 use slateberg_config::Settings;
 use slateberg_runtime::background::Background;
@@ -194,6 +194,7 @@ async fn serve_until_stopped(
         background.add(watch_certificates(app, tls, stopping.clone()));
     }
     background.add(webhooks::spawn(app, stopping.clone()));
+    background.add(idle::spawn(app, stopping.clone()));
     let routers = app.routers();
     let (settings, connections) = (&app.runtime.settings, &app.runtime.measures.connections);
     let limits = Limits::for_clients(settings, connections);

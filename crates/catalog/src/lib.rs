@@ -341,6 +341,20 @@ impl Catalog {
         self.inner.core.environment.clone_of.as_ref()
     }
 
+    /// Returns the number of requests to the caches of records so far. Every request for a
+    /// namespace, table or view makes some. Background tasks make none while nothing changes.
+    pub fn cache_requests(&self) -> u64 {
+        self.inner.core.store().cache_requests()
+    }
+
+    /// Empties the large caches, to release their memory.
+    pub fn clear_caches(&self) {
+        let Inner { core, planning, .. } = &*self.inner;
+        core.store().clear_caches();
+        core.pipeline().versions.clear();
+        planning.clear_cache();
+    }
+
     /// Collects the metrics of the catalog.
     pub fn collect(&self, into: &mut Collection) {
         let Inner { core, tabulars, planning, listings, search, jobs, metrics_reports, .. } =

@@ -62,6 +62,11 @@ impl VersionCache {
         self.0.insert(version, cached, bytes);
     }
 
+    /// Removes all versions.
+    pub(crate) fn clear(&self) {
+        self.0.clear();
+    }
+
     /// Returns the memory use and hit rate.
     pub(crate) fn usage(&self) -> CacheUsage {
         self.0.usage()

@@ -42,6 +42,11 @@ impl BlockCaches {
             .build()
     }
 
+    /// Empties the cache of blocks. Indexes and filters stay, because every read needs some of them.
+    pub(super) fn clear_blocks(&self) {
+        self.blocks.0.invalidate_all();
+    }
+
     /// Reports the sizes of the caches. SlateDB itself counts hits and misses.
     pub(super) fn collect(&self, into: &mut Collection) {
         self.blocks.size().collect(into, "block");

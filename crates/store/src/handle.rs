@@ -96,6 +96,18 @@ impl Store {
         self.shared.record_cache.page_usage()
     }
 
+    /// Returns the number of requests to the record cache and the page cache so far.
+    pub fn cache_requests(&self) -> u64 {
+        let usages = [self.record_cache_usage(), self.page_cache_usage()];
+        usages.iter().map(|usage| usage.hits + usage.misses).sum()
+    }
+
+    /// Empties the caches of records, pages and blocks.
+    pub fn clear_caches(&self) {
+        self.shared.record_cache.clear();
+        self.shared.caches.clear_blocks();
+    }
+
     /// Reports the metrics.
     pub fn collect(&self, into: &mut Collection) {
         self.shared.metrics.collect(into);

@@ -98,6 +98,12 @@ impl RecordCache {
         }
     }
 
+    /// Removes all records and pages.
+    pub(super) fn clear(&self) {
+        self.records.clear();
+        self.pages.clear();
+    }
+
     /// Looks up the current record at a key.
     pub(super) fn record<V: Send + Sync + 'static>(&self, key: &[u8]) -> CacheLookup<V> {
         match self.records.get_if(key, |entry| self.is_current(entry.stripe, entry.as_of)) {

@@ -117,6 +117,11 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
         self.entries.remove(key);
     }
 
+    /// Removes all entries.
+    pub fn clear(&self) {
+        self.entries.clear();
+    }
+
     /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()

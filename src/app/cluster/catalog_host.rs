@@ -14,7 +14,7 @@ use super::followed_writer::WriterReport;
 use super::node::Node;
 use crate::api::cluster::ClusterControl;
 use crate::api::observe::Observer;
-use crate::app::{App, webhooks};
+use crate::app::{App, idle, webhooks};
 use slateberg_base::error_chain::chain;
 use slateberg_config::Settings;
 use slateberg_runtime::background::Background;
@@ -127,6 +127,7 @@ impl CatalogHost {
             let services = CatalogServices::new(&app);
             let mut background = Background::start(&mut app.runtime);
             background.add(webhooks::spawn(&app, background.stopping()));
+            background.add(idle::spawn(&app, background.stopping()));
             let background = Mutex::new(Some(background));
             let close_max = LEASES_IN_CLOSE * cluster.lease(&app.runtime.state_url);
             let services = Arc::new(services);

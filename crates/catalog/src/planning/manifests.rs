@@ -80,6 +80,11 @@ impl ManifestCache {
         Self(ByteCache::new(bytes_max, TYPICAL_BYTES))
     }
 
+    /// Removes all manifests.
+    pub(super) fn clear(&self) {
+        self.0.clear();
+    }
+
     /// Collects the metrics of the cache.
     pub(super) fn collect(&self, into: &mut Collection) {
         self.0.usage().collect(into, "manifest", "Manifest lists and manifests of scans");

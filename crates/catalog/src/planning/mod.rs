@@ -112,6 +112,11 @@ impl Planning {
         }))
     }
 
+    /// Empties the cache of manifests. Plans of clients stay.
+    pub(crate) fn clear_cache(&self) {
+        self.shared.manifests.clear();
+    }
+
     /// Collects the metrics of the caches and of the responses.
     pub(crate) fn collect(&self, into: &mut Collection) {
         self.shared.manifests.collect(into);
