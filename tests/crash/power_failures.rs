@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use object_store::local::LocalFileSystem;
 use serde_json::{Value, json};
@@ -142,6 +143,31 @@ async fn metadata_files_survive_a_power_failure_after_snapshots_were_removed() {
     destroy(&unsynced);
     restart_and_stop(data_dir.path()).await;
     acknowledged.assert_complete();
+}
+
+/// The deletion stands for any reason for which a sync fails.
+#[tokio::test]
+async fn file_that_cannot_be_synced_is_written_again() {
+    let data_dir = tempfile::tempdir().expect("there is room");
+    let server = Server::start(data_dir.path());
+    let client = Client::of(&server.uri);
+    client.create_namespace("ns").await.expect(200);
+    client.create_table("ns", "t").await.expect(200);
+    // On a busy machine, the file may be synced before it is deleted.
+    for attempt in 0..20 {
+        let response = client.set(TABLE, &attempt.to_string()).await.expect(200);
+        let file = path_of(response["metadata-location"].as_str().expect("a location"));
+        let Ok(content) = fs::read(&file) else { continue };
+        fs::remove_file(&file).expect("it was there");
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if fs::read(&file).is_ok_and(|written| written == content) {
+                return;
+            }
+        }
+    }
+    panic!("no deleted file was written again");
 }
 
 #[tokio::test]

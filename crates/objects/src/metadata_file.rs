@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::PathBuf;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
@@ -14,6 +13,7 @@ use uuid::Uuid;
 
 use super::content::{Content, too_long_decompressed};
 use super::error::Error;
+use super::local::LocalFile;
 use super::location::Location;
 use super::warehouse_files::Objects;
 use slateberg_model::gzip::{INLINE_BYTES_MAX, gzip};
@@ -126,23 +126,23 @@ async fn encode(location: &str, text: &SegmentedJson) -> Vec<Bytes> {
 
 /// Creates a metadata file. Also succeeds if the file already exists with the same content, because
 /// an earlier attempt whose response was lost may have created it. If the file is on the local file
-/// system, returns its path, and the caller has to [sync](super::local::sync) it.
+/// system, returns it, and the caller has to [sync](super::local::sync) it.
 pub async fn create(
     objects: &Objects,
     warehouse: Uuid,
     location: &str,
     text: &SegmentedJson,
-) -> Result<Option<PathBuf>, Error> {
+) -> Result<Option<LocalFile>, Error> {
     let content = encode(location, text).await;
-    let path = objects.local_path(warehouse, location)?;
-    let created = match path {
+    let file = objects.local_file(warehouse, location)?;
+    let created = match file {
         Some(_) => objects.create_unsynced(warehouse, location, content).await,
         None => objects.create(warehouse, location, content).await,
     };
-    let Err(error) = created else { return Ok(path) };
+    let Err(error) = created else { return Ok(file) };
     let Error::Taken(taken) = error else { return Err(error) };
     match contains_json(objects, warehouse, location, text).await {
-        Ok(true) => Ok(path),
+        Ok(true) => Ok(file),
         // An unreadable file has other content.
         Ok(false) | Err(Error::Unreadable { .. }) => Err(Error::Taken(taken)),
         Err(error) => Err(error),

@@ -1,7 +1,6 @@
 //! Files of all warehouses, and access to them.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +10,7 @@ use uuid::Uuid;
 
 use super::content::{Bounds, Content, Room};
 use super::error::Error;
-use super::local::{SyncLater, file_path};
+use super::local::{LocalFile, SyncLater};
 use super::location::{AZURE, Location};
 use super::redact::redact;
 use super::reserved::{Extent, Reserved};
@@ -253,7 +252,7 @@ impl Objects {
     }
 
     /// Creates a file like [`create`](Self::create), but leaves the sync of its
-    /// [local path](Self::local_path) to the caller.
+    /// [local file](Self::local_file) to the caller.
     pub(super) async fn create_unsynced(
         &self,
         warehouse: Uuid,
@@ -265,18 +264,20 @@ impl Objects {
         self.put(warehouse, location, content, options).await
     }
 
-    /// Returns the path of a file that is on the local file system. Returns `None` for a file in a
-    /// bucket. Also accepts former locations of the warehouse.
-    pub(super) fn local_path(
+    /// Returns a file that is on the local file system. Returns `None` for a file in a bucket. Also
+    /// accepts former locations of the warehouse.
+    pub(super) fn local_file(
         &self,
         warehouse: Uuid,
         location: &str,
-    ) -> Result<Option<PathBuf>, Error> {
+    ) -> Result<Option<LocalFile>, Error> {
         let target = self.target_among(warehouse, location, true)?;
         if !target.root.is_local() {
             return Ok(None);
         }
-        file_path(&target.path).map(Some).map_err(|error| self.failed(location, error))
+        let root = Path::from(target.root.path());
+        let file = LocalFile::new(&target.path, &root);
+        file.map(Some).map_err(|error| self.failed(location, error))
     }
 
     /// Writes a file, or replaces it.

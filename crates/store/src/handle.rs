@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use slatedb::config::{CloseOptions, FlushType};
 use slatedb::{CloseReason, Db};
+use tokio::sync::watch;
 
 use super::block_cache::BlockCaches;
 use super::change_feed::ChangeFeed;
@@ -16,7 +17,7 @@ use super::record_cache::RecordCache;
 use super::records::PublicationKey;
 use super::replication::Replication;
 use super::settings::Settings;
-use super::unsynced::{UnsyncedFiles, UnsyncedVersions};
+use super::unsynced::{UnsyncedFiles, UnsyncedVersion};
 use slateberg_base::boxed;
 use slateberg_telemetry::audit::AuditLog;
 use slateberg_telemetry::cache::CacheUsage;
@@ -117,22 +118,19 @@ impl Store {
         self.page_cache_usage().collect(into, "page", "Pages of names");
     }
 
-    /// Registers versions whose files are written but not synced.
-    pub fn register_unsynced(&self, keys: Vec<PublicationKey>) -> UnsyncedVersions {
-        self.shared.unsynced.register(keys)
+    /// Registers a version whose metadata file is written but not synced.
+    pub fn register_unsynced(&self, key: PublicationKey) -> UnsyncedVersion {
+        self.shared.unsynced.register(key)
     }
 
-    /// Waits until a transaction waits for a sync of files.
-    pub async fn sync_needed(&self) {
-        self.shared.unsynced.needed().await;
+    /// Returns a receiver that is notified when a transaction waits for a sync of metadata files.
+    pub fn sync_needed(&self) -> watch::Receiver<()> {
+        self.shared.unsynced.needed()
     }
 
-    /// Waits until all files are synced.
-    ///
-    /// # Errors
-    /// Returns [`Error::Unavailable`] after ten seconds.
-    pub async fn wait_all_synced(&self) -> Result<(), Error> {
-        self.shared.unsynced.wait_all_synced().await
+    /// Notifies the receivers of [`Store::sync_needed`].
+    pub fn request_sync(&self) {
+        self.shared.unsynced.request_sync();
     }
 
     /// Errors if the store currently rejects writes.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::error::Error;
@@ -22,17 +22,18 @@ const SYNC_TIME_MAX: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct UnsyncedFiles {
     versions: Mutex<HashMap<Uuid, usize>>,
-    /// Notified when versions were synced.
+    /// Notified when a version was synced.
     synced: watch::Sender<()>,
     /// Notified when something waits for a sync.
-    needed: Notify,
+    needed: watch::Sender<()>,
 }
 
-/// Versions whose files are not synced, until this value is dropped.
-#[must_use = "the versions count as synced when this is dropped"]
-pub struct UnsyncedVersions {
+/// A version whose file is not synced, until [`UnsyncedVersion::synced`] is called. If this value is
+/// dropped, the version counts as unsynced until the next start.
+#[must_use = "a version that is dropped counts as unsynced forever"]
+pub struct UnsyncedVersion {
     all: Arc<UnsyncedFiles>,
-    keys: Vec<PublicationKey>,
+    key: PublicationKey,
 }
 
 impl UnsyncedFiles {
@@ -40,36 +41,28 @@ impl UnsyncedFiles {
         self.versions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers versions whose files are written but not synced.
-    pub(super) fn register(self: &Arc<Self>, keys: Vec<PublicationKey>) -> UnsyncedVersions {
-        let mut versions = self.lock();
-        for key in &keys {
-            *versions.entry(key.id).or_default() += 1;
-        }
-        drop(versions);
-        UnsyncedVersions { all: Arc::clone(self), keys }
+    /// Registers a version whose file is written but not synced.
+    pub(super) fn register(self: &Arc<Self>, key: PublicationKey) -> UnsyncedVersion {
+        *self.lock().entry(key.id).or_default() += 1;
+        UnsyncedVersion { all: Arc::clone(self), key }
     }
 
-    /// Waits until something waits for a sync of files.
-    pub(super) async fn needed(&self) {
-        self.needed.notified().await;
+    /// Returns a receiver that is notified when something waits for a sync of files.
+    pub(super) fn needed(&self) -> watch::Receiver<()> {
+        self.needed.subscribe()
     }
 
-    /// Waits until all files are synced.
-    pub(super) async fn wait_all_synced(&self) -> Result<(), Error> {
-        self.wait(HashMap::is_empty).await
+    /// Notifies the receivers of [`UnsyncedFiles::needed`].
+    pub(super) fn request_sync(&self) {
+        self.needed.send_replace(());
     }
 
     /// Waits until all files of a table or view are synced.
     pub(super) async fn wait_synced(&self, id: Uuid) -> Result<(), Error> {
-        self.wait(|versions| !versions.contains_key(&id)).await
-    }
-
-    async fn wait(&self, is_done: impl Fn(&HashMap<Uuid, usize>) -> bool) -> Result<(), Error> {
         let mut synced = self.synced.subscribe();
         let waiting = async {
-            while !is_done(&self.lock()) {
-                self.needed.notify_one();
+            while self.lock().contains_key(&id) {
+                self.request_sync();
                 // The sender is a member of `self`, so it is not dropped.
                 let _ = synced.changed().await;
             }
@@ -79,24 +72,21 @@ impl UnsyncedFiles {
     }
 }
 
-impl UnsyncedVersions {
-    /// Returns the versions.
-    pub fn keys(&self) -> &[PublicationKey] {
-        &self.keys
+impl UnsyncedVersion {
+    /// Returns the version.
+    pub fn key(&self) -> PublicationKey {
+        self.key
     }
-}
 
-impl Drop for UnsyncedVersions {
-    fn drop(&mut self) {
+    /// Reports that the file of the version is synced, or not needed anymore.
+    pub fn synced(self) {
         let mut versions = self.all.lock();
-        for key in &self.keys {
-            let left = versions.get_mut(&key.id).map(|left| {
-                *left -= 1;
-                *left
-            });
-            if left == Some(0) {
-                versions.remove(&key.id);
-            }
+        let left = versions.get_mut(&self.key.id).map(|left| {
+            *left -= 1;
+            *left
+        });
+        if left == Some(0) {
+            versions.remove(&self.key.id);
         }
         drop(versions);
         self.all.synced.send_replace(());
@@ -133,17 +123,24 @@ mod tests {
         replace(&store, None, &first).await;
         let key = PublicationKey { id: ID, version: 1 };
         let other = PublicationKey { id: Uuid::from_u128(2), version: 1 };
-        let (unsynced, other) = (store.register_unsynced(vec![key]), [other].to_vec());
+        let (first_unsynced, second_unsynced) =
+            (store.register_unsynced(key), store.register_unsynced(key));
         let _other = store.register_unsynced(other);
+        let mut needed = store.sync_needed();
         replace(&store, Some(&first), &second).await;
         let third = document(3, &["c,"]);
         let replacing = replace(&store, Some(&second), &third);
         tokio::pin!(replacing);
         tokio::select! {
             () = &mut replacing => panic!("chunks of an unsynced version were removed"),
-            () = store.sync_needed() => {}
+            _ = needed.changed() => {}
         }
-        drop(unsynced);
+        first_unsynced.synced();
+        tokio::select! {
+            () = &mut replacing => panic!("another version is not synced"),
+            () = tokio::time::sleep(SYNC_TIME_MAX / 2) => {}
+        }
+        second_unsynced.synced();
         replacing.await;
     }
 
@@ -152,12 +149,11 @@ mod tests {
         let store = open(&in_memory()).await;
         let first = document(1, &["a,"]);
         replace(&store, None, &first).await;
-        let _unsynced = store.register_unsynced(vec![PublicationKey { id: ID, version: 1 }]);
+        let _unsynced = store.register_unsynced(PublicationKey { id: ID, version: 1 });
         let permit = permit();
         let deleted =
             store.transact("delete", &permit, |t| async move { t.delete_document(ID).await });
         let error = deleted.await.err().expect("it is rejected");
         assert!(matches!(error, Error::Unavailable(_)), "{error}");
-        assert!(store.wait_all_synced().await.is_err(), "the file is not synced");
     }
 }

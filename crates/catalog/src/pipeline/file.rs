@@ -1,12 +1,11 @@
 //! [`WarehouseFile`]: a file that a change writes to the warehouse.
 
-use std::path::PathBuf;
-
 use bytes::Bytes;
 use uuid::Uuid;
 
 use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_objects::error::Error;
+use slateberg_objects::local::LocalFile;
 use slateberg_objects::location::Location;
 use slateberg_objects::{Objects, manifest_list, metadata_file};
 
@@ -33,11 +32,16 @@ pub(crate) fn is_synced_later(metadata_location: &str) -> bool {
     Location::parse(metadata_location).is_ok_and(|location| location.is_local())
 }
 
-/// Reaction to an existing file with the same name and different content.
+/// Reaction to an existing file with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IfTaken {
-    Fail,
-    Replace,
+pub(super) enum WriteMode {
+    /// Fails if the file exists with different content.
+    Create,
+    /// Replaces a file that exists with different content.
+    CreateOrReplace,
+    /// Writes and syncs the file in any case. A process cannot know whether a file that exists is
+    /// on the disk.
+    Rewrite,
 }
 
 impl WarehouseFile {
@@ -47,11 +51,11 @@ impl WarehouseFile {
     }
 
     /// Creates the file. Also succeeds if the file already exists with the same content. If the
-    /// file is not synced, returns its path.
+    /// file is not synced, returns it.
     ///
     /// A manifest list is always synced: if it had to be restored, the lists on which it is based
     /// might be deleted.
-    pub(super) async fn create(&self, objects: &Objects) -> Result<Option<PathBuf>, Error> {
+    pub(super) async fn create(&self, objects: &Objects) -> Result<Option<LocalFile>, Error> {
         let Self { warehouse, location, content } = self;
         match content {
             FileContent::Metadata(text) => {
@@ -61,6 +65,23 @@ impl WarehouseFile {
                 manifest_list::create(objects, *warehouse, location, bytes).await.map(|()| None)
             }
         }
+    }
+
+    /// Writes the file, and syncs it. Returns whether it existed with different content.
+    pub(super) async fn rewrite(&self, objects: &Objects) -> Result<bool, Error> {
+        let Self { warehouse, location, content } = self;
+        let differs = match content {
+            FileContent::Metadata(text) => {
+                match metadata_file::contains_json(objects, *warehouse, location, text).await {
+                    Ok(equal) => !equal,
+                    Err(Error::NotFound { .. }) => false,
+                    // An unreadable file has other content.
+                    Err(_) => true,
+                }
+            }
+            FileContent::ManifestList(_) => true,
+        };
+        self.replace(objects).await.map(|()| differs)
     }
 
     /// Replaces the file, which is damaged.

@@ -6,96 +6,125 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::Pipeline;
-use super::sync_queue::{UnsyncedFile, Written};
+use super::file::{FileContent, WarehouseFile, WriteMode};
+use super::sync_queue::UnsyncedFile;
+use crate::{Error, Result, lookup};
 use slateberg_base::error_chain::chain;
-use slateberg_base::retry::Backoff;
-use slateberg_objects::local;
-use slateberg_store::unsynced::UnsyncedVersions;
+use slateberg_objects::local::{self, LocalFile};
+use slateberg_store::keys::PublicationKey;
+use slateberg_store::read::StoreRead;
 
 /// Time for which files are collected, to sync them together.
 const COLLECTION_TIME: Duration = Duration::from_millis(200);
-/// Minimum and maximum delay before a file whose sync has failed is written again.
-const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
+/// Maximum time for which the end of the server waits for the sync.
+const LAST_SYNC_MAX: Duration = Duration::from_secs(10);
 
 impl Pipeline {
-    /// Completes the publication of versions whose files are written. Removes their markers after
-    /// the unsynced files among them are synced.
+    /// Completes the publication of a version whose files exist. If its metadata file is not synced,
+    /// removes the marker only after the sync.
     pub(super) fn complete_publication(
         self: &Arc<Self>,
-        versions: UnsyncedVersions,
-        files: Vec<UnsyncedFile>,
+        key: PublicationKey,
+        unsynced: Option<(&WarehouseFile, LocalFile)>,
     ) {
-        versions.keys().iter().for_each(|key| self.store.mark_published(*key));
-        if files.is_empty() {
-            versions.keys().iter().for_each(|key| self.store.queue_marker_removal(*key));
-        } else if self.sync_queue.add(Written { versions, files }) {
-            let pipeline = Arc::clone(self);
-            tokio::spawn(async move { pipeline.sync_files().await });
+        self.store.mark_published(key);
+        let Some((WarehouseFile { warehouse, location, .. }, file)) = unsynced else {
+            return self.store.queue_marker_removal(key);
+        };
+        let (version, location) = (self.store.register_unsynced(key), location.clone());
+        if self.sync_queue.add(*warehouse, UnsyncedFile { version, location, file }) {
+            tokio::spawn(Arc::clone(self).sync_files(*warehouse));
         }
     }
 
-    /// Syncs the files in the queue until it is empty.
-    async fn sync_files(&self) {
+    /// Syncs the files of a warehouse until there are none left.
+    async fn sync_files(self: Arc<Self>, warehouse: Uuid) {
+        let turn = self.sync_queue.turn(warehouse);
+        let mut needed = self.store.sync_needed();
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(COLLECTION_TIME) => {}
-                () = self.store.sync_needed() => {}
-            }
-            let all = self.sync_queue.take();
-            if all.is_empty() {
-                return;
-            }
-            let files = all.iter().flat_map(|written| &written.files);
-            let paths: Vec<_> = files.map(|file| file.path.clone()).collect();
-            let synced = tokio::task::spawn_blocking(move || local::sync(&paths)).await;
-            let failed = match synced {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(stopped) => Some(stopped.to_string()),
-            };
-            for written in all {
-                if let Some(error) = &failed
-                    && !self.rewrite(&written.files, error).await
-                {
-                    continue;
+            // Either of them is a reason to sync. The sender of `needed` is not dropped.
+            let _ = tokio::time::timeout(COLLECTION_TIME, needed.changed()).await;
+            let Some(files) = turn.take() else { return };
+            let to_sync: Vec<_> = files.iter().map(|file| file.file.clone()).collect();
+            let results = match tokio::task::spawn_blocking(move || local::sync(&to_sync)).await {
+                Ok(results) => results,
+                Err(stopped) => {
+                    let failed = |_: &_| Err(std::io::Error::other(stopped.to_string()));
+                    files.iter().map(failed).collect()
                 }
-                let keys = written.versions.keys();
-                keys.iter().for_each(|key| self.store.queue_marker_removal(*key));
+            };
+            for (file, result) in files.into_iter().zip(results) {
+                match result {
+                    Ok(()) => self.complete_sync(file),
+                    Err(error) => {
+                        let path = file.file.path().display();
+                        tracing::warn!(%path, %error, "metadata file not synced: writing it again");
+                        tokio::spawn(Arc::clone(&self).rewrite(warehouse, file));
+                    }
+                }
             }
         }
     }
 
-    /// Writes files again, and syncs each of them at once. Retries until the files are written or
-    /// the store is closed. Returns whether the files are written.
+    fn complete_sync(&self, file: UnsyncedFile) {
+        self.store.queue_marker_removal(file.version.key());
+        file.version.synced();
+    }
+
+    /// Writes a file again, and syncs it. Retries until this succeeds or the store is closed.
     ///
-    /// The sync of these files has failed. After that, Linux may regard content as written that is
-    /// not on the disk, so another sync would succeed although the content is lost.
-    async fn rewrite(&self, files: &[UnsyncedFile], error: &str) -> bool {
-        for UnsyncedFile { path, file, .. } in files {
-            tracing::warn!(path = %path.display(), error, "metadata file not synced: writing it again");
-            let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
-            while let Err(error) = file.replace(&self.objects()).await {
-                let location = file.location.as_str();
-                if self.store.check_open().is_err() {
-                    tracing::warn!(location, %error, "metadata file not synced: the next start of the server writes it");
-                    return false;
-                }
-                tracing::warn!(location, %error, "metadata file not written: retrying");
-                backoff.wait().await;
+    /// The sync of the file has failed. After that, Linux may regard content as written that is not
+    /// on the disk, so another sync would succeed although the content is lost.
+    async fn rewrite(self: Arc<Self>, warehouse: Uuid, file: UnsyncedFile) {
+        let location = file.location.as_str();
+        match self.try_rewrite(warehouse, &file).await {
+            Ok(()) => self.complete_sync(file),
+            Err(error) => {
+                tracing::warn!(location, %error, "metadata file not synced: the next start of the server writes it");
             }
         }
-        true
+    }
+
+    async fn try_rewrite(&self, warehouse: Uuid, file: &UnsyncedFile) -> Result<()> {
+        let (key, store) = (file.version.key(), self.store.latest());
+        let Some(record) = lookup::record_with_dropped(&store, key.id).await? else {
+            // The table was purged, with its files.
+            return Ok(());
+        };
+        let Some(marker) = store.get(&key).await? else {
+            return Err(Error::internal("an unsynced file has no marker"));
+        };
+        let Some(document) = self.document_to_publish(&record, key, &marker).await? else {
+            return Err(Error::internal("chunks of an unsynced file were removed"));
+        };
+        if record.version > key.version && !self.is_referenced(key.id, &file.location).await? {
+            // A job deletes files that have left the metadata log.
+            return Ok(());
+        }
+        let location = file.location.clone();
+        let file =
+            WarehouseFile { warehouse, location, content: FileContent::Metadata(document.text) };
+        self.publish(&file, WriteMode::Rewrite).await.map(|_| ())
+    }
+
+    /// Whether the metadata of a table or view contains this location, such as in its metadata log.
+    async fn is_referenced(&self, id: Uuid, location: &str) -> Result<bool> {
+        let current = self.store.latest().document(id).await?;
+        let text = current.map(|current| current.text.to_bytes()).unwrap_or_default();
+        Ok(String::from_utf8_lossy(&text).contains(location))
     }
 
     /// Completes all publications before the store is closed: syncs all files, and removes the
     /// markers.
     pub(crate) async fn complete_publications(&self) {
-        if let Err(error) = self.store.wait_all_synced().await {
+        self.store.request_sync();
+        let synced = tokio::time::timeout(LAST_SYNC_MAX, self.sync_queue.wait_empty()).await;
+        if synced.is_err() {
             tracing::warn!(
-                error = chain(&error),
-                "cannot sync all metadata files: the next start restores them if they are lost"
+                "metadata files not synced in time: the next start restores them if they are lost"
             );
         }
         if let Err(error) = self.remove_completed_markers().await {

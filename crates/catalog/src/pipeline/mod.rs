@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{Instrument, Span};
 
-use self::file::{IfTaken, WarehouseFile};
+use self::file::{WarehouseFile, WriteMode};
 use self::lanes::{LaneGuard, Lanes};
 use self::pending::{PendingPublication, PendingPublications};
 use self::sync_queue::SyncQueue;
@@ -111,7 +111,7 @@ pub(crate) struct Committed<T> {
 /// An accepted change that is not complete yet.
 struct PendingCommit {
     accepted: AcceptedTransaction,
-    files: Vec<WarehouseFile>,
+    files: Vec<(PublicationKey, WarehouseFile)>,
     pending: PendingPublication,
     lanes: LaneGuard,
 }
@@ -222,7 +222,7 @@ impl Pipeline {
             if let Some(cached) = cached {
                 self.versions.insert((key.id, key.version), cached);
             }
-            files.extend(new);
+            files.extend(new.into_iter().map(|file| (key, file)));
         }
         let commit = PendingCommit { accepted, files, pending, lanes };
         let lanes = self.complete(commit).await?;
@@ -240,22 +240,18 @@ impl Pipeline {
                 accepted.durable().instrument(phase.span()).await
             };
             let publishing = &pipeline;
-            let publish = |file| async move {
+            let published = files.iter().map(|(_, file)| async move {
+                if file.is_synced_later() {
+                    publishing.sync_queue.wait_for_room(file.warehouse).await;
+                }
                 let phase = publishing.phase(CommitPhase::Metadata);
-                publishing.publish(file, IfTaken::Fail).instrument(phase.span()).await
-            };
-            let published = async {
-                publishing.sync_queue.wait_for_room(&files).await;
-                futures::future::join_all(files.iter().map(publish)).await
-            };
-            let (durable, published) = tokio::join!(durable, published);
+                publishing.publish(file, WriteMode::Create).instrument(phase.span()).await
+            });
+            let (durable, published) = tokio::join!(durable, futures::future::join_all(published));
             durable?;
-            let published = published.into_iter().collect::<Result<Vec<_>>>()?;
-            let unsynced = published.into_iter().filter_map(|published| published.unsynced);
-            let versions = pipeline.store.register_unsynced(pending.keys().to_vec());
-            pipeline.complete_publication(versions, unsynced.collect());
+            let complete = pipeline.complete_published(pending.keys(), &files, published);
             drop(pending);
-            Ok(lanes)
+            complete.map(|()| lanes)
         };
         let late = "the change was not complete within the deadline";
         detached(self.deadline, late, completing).await

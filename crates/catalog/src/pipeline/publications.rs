@@ -4,7 +4,7 @@
 //! of the warehouse fails for a long time. Each publication has a marker in the store, so that the
 //! next start finishes the incomplete publications.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::Pipeline;
-use super::file::{FileContent, IfTaken, WarehouseFile};
-use super::sync_queue::UnsyncedFile;
+use super::file::{FileContent, WarehouseFile, WriteMode};
 use crate::{Error, Result, lookup};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
+use slateberg_objects::local::LocalFile;
 use slateberg_objects::manifest_list::{ListBlocks, ListHeader, ManifestList};
 use slateberg_objects::{self as objects, Objects};
 use slateberg_store::codec::Document;
@@ -25,6 +25,7 @@ use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::PublicationKey;
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{PromisedList, Publication, TabularRecord};
+use slateberg_store::unsynced::UnsyncedVersion;
 
 /// The shortest and the longest wait before the next attempt to write a metadata file.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
@@ -42,11 +43,12 @@ pub struct FinishedPublications {
 }
 
 /// A file that exists with the right content.
+#[derive(Debug, Default)]
 pub(super) struct PublishedFile {
     /// Whether a different file was replaced.
     pub(super) replaced: bool,
     /// The file, if it is not synced.
-    pub(super) unsynced: Option<UnsyncedFile>,
+    pub(super) unsynced: Option<LocalFile>,
 }
 
 /// The files of a version that an earlier process left incomplete.
@@ -74,25 +76,15 @@ impl Pipeline {
     pub(super) async fn publish(
         &self,
         file: &WarehouseFile,
-        if_taken: IfTaken,
+        mode: WriteMode,
     ) -> Result<PublishedFile> {
         let WarehouseFile { warehouse, location, .. } = file;
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
         let mut space = None;
         loop {
             let objects = self.objects();
-            let written = match file.create(&objects).await {
-                Err(objects::Error::Taken(_)) if if_taken == IfTaken::Replace => {
-                    file.replace(&objects).await.map(|()| (true, None))
-                }
-                created => created.map(|path| (false, path)),
-            };
-            match written {
-                Ok((replaced, path)) => {
-                    let file = file.clone();
-                    let unsynced = path.map(|path| UnsyncedFile { path, file });
-                    return Ok(PublishedFile { replaced, unsynced });
-                }
+            match try_publish(&objects, file, mode).await {
+                Ok(published) => return Ok(published),
                 Err(error @ objects::Error::Taken(_)) => {
                     tracing::error!(location, %error, "cannot publish a metadata file: a different file has this name");
                     return Err(Error::unknown(error));
@@ -110,6 +102,31 @@ impl Pipeline {
             }
             backoff.wait().await;
         }
+    }
+
+    /// Completes the publications of versions after the attempt to write their files. Returns the
+    /// first error of a file. Versions without an error are completed in any case.
+    pub(super) fn complete_published(
+        self: &Arc<Self>,
+        keys: &[PublicationKey],
+        files: &[(PublicationKey, WarehouseFile)],
+        published: Vec<Result<PublishedFile>>,
+    ) -> Result<()> {
+        let (mut unsynced, mut failed) = (HashMap::new(), HashMap::new());
+        for ((key, file), published) in files.iter().zip(published) {
+            match published {
+                Ok(published) => {
+                    unsynced.extend(published.unsynced.map(|local| (*key, (file, local))));
+                }
+                Err(error) => {
+                    failed.insert(*key, error);
+                }
+            }
+        }
+        for key in keys.iter().filter(|key| !failed.contains_key(key)) {
+            self.complete_publication(*key, unsynced.remove(key));
+        }
+        failed.into_values().next().map_or(Ok(()), Err)
     }
 
     pub(super) fn objects(&self) -> Objects {
@@ -181,7 +198,7 @@ impl Pipeline {
     /// Returns the metadata of the version of a marker. Returns `None` if the marker is obsolete:
     /// the files of an older version were durable before the newer version was committed, unless
     /// the marker contains the version's head.
-    async fn document_to_publish(
+    pub(super) async fn document_to_publish(
         &self,
         record: &TabularRecord,
         key: PublicationKey,
@@ -204,7 +221,12 @@ impl Pipeline {
         at_most: Duration,
     ) -> Result<Completion> {
         let ToPublish { key, is_current, lists, file } = to_publish;
-        let unsynced = self.store.register_unsynced(vec![key]);
+        // Until the file is synced, no transaction may remove the chunks from which it is restored.
+        let unsynced = file.is_synced_later().then(|| self.store.register_unsynced(key));
+        let mode = match unsynced {
+            Some(_) => WriteMode::Rewrite,
+            None => WriteMode::CreateOrReplace,
+        };
         // This works as for a new change: readers wait until the file of the version exists, and
         // the lane blocks later versions.
         let pending = self.pending.register(vec![key]);
@@ -214,12 +236,13 @@ impl Pipeline {
             // The manifest lists of an older version were synced before the newer one was committed.
             let lists = if is_current { lists } else { Vec::new() };
             let published = match pipeline.publish_lists((file.warehouse, key.id), lists).await {
-                Ok(()) => pipeline.publish(&file, IfTaken::Replace).await,
+                Ok(()) => pipeline.publish(&file, mode).await,
                 Err(error) => Err(error),
             };
             let completion = match published {
-                Ok(PublishedFile { replaced, unsynced: file }) => {
-                    pipeline.complete_publication(unsynced, file.into_iter().collect());
+                Ok(PublishedFile { replaced, .. }) => {
+                    pipeline.complete_publication(key, None);
+                    unsynced.map(UnsyncedVersion::synced);
                     Completion::Written { replaced }
                 }
                 Err(_) => Completion::Failed,
@@ -268,7 +291,7 @@ impl Pipeline {
             if let Some(content) = content {
                 let content = FileContent::ManifestList(content);
                 let file = WarehouseFile { warehouse, location: list.location, content };
-                self.publish(&file, IfTaken::Replace).await?;
+                self.publish(&file, WriteMode::CreateOrReplace).await?;
             }
         }
         Ok(())
@@ -283,6 +306,25 @@ impl Pipeline {
             .transact("remove_completed_markers", &permit, |_| async { Ok::<_, Error>(()) })
             .await?;
         Ok(accepted.durable().await?)
+    }
+}
+
+/// Makes one attempt to write a file.
+async fn try_publish(
+    objects: &Objects,
+    file: &WarehouseFile,
+    mode: WriteMode,
+) -> std::result::Result<PublishedFile, objects::Error> {
+    if mode == WriteMode::Rewrite {
+        let replaced = file.rewrite(objects).await?;
+        return Ok(PublishedFile { replaced, unsynced: None });
+    }
+    match file.create(objects).await {
+        Err(objects::Error::Taken(_)) if mode == WriteMode::CreateOrReplace => {
+            file.replace(objects).await?;
+            Ok(PublishedFile { replaced: true, unsynced: None })
+        }
+        created => Ok(PublishedFile { replaced: false, unsynced: created? }),
     }
 }
 

@@ -1,75 +1,103 @@
-//! [`SyncQueue`]: files on local file systems that are written but not synced.
+//! [`SyncQueue`]: metadata files on local file systems that are written but not synced.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use uuid::Uuid;
 
-use super::file::WarehouseFile;
-use slateberg_store::unsynced::UnsyncedVersions;
+use slateberg_objects::local::LocalFile;
+use slateberg_store::unsynced::UnsyncedVersion;
 
-/// Number of versions in the queue at which further commits wait.
-const VERSIONS_MAX: usize = 2048;
+/// Number of files of one warehouse in the queue at which further commits wait.
+const FILES_MAX: usize = 2048;
 
-/// Files that wait for a sync.
+/// Files that wait for a sync, by warehouse. Each warehouse may be on another disk, and none waits
+/// for another one.
 #[derive(Default)]
 pub(super) struct SyncQueue {
-    queue: Mutex<Queue>,
-    /// Notified when the queue was emptied.
-    emptied: watch::Sender<()>,
+    warehouses: Mutex<HashMap<Uuid, Queue>>,
+    /// Notified when files were taken out of the queue, and when a warehouse has none left.
+    taken: watch::Sender<()>,
 }
 
+/// The files of one warehouse. It exists as long as a task syncs them.
 #[derive(Default)]
 struct Queue {
-    versions: Vec<Written>,
-    /// Whether a task is running that syncs the queue.
-    is_served: bool,
+    files: Vec<UnsyncedFile>,
 }
 
-/// Versions with files that are written but not synced.
-pub(super) struct Written {
-    pub(super) versions: UnsyncedVersions,
-    pub(super) files: Vec<UnsyncedFile>,
-}
-
-/// A file that is written but not synced.
+/// The metadata file of a version, which is written but not synced.
 pub(super) struct UnsyncedFile {
-    pub(super) path: PathBuf,
-    pub(super) file: WarehouseFile,
+    pub(super) version: UnsyncedVersion,
+    pub(super) location: String,
+    pub(super) file: LocalFile,
+}
+
+/// The right and duty to sync the files of a warehouse. If this value is dropped because of a panic,
+/// the next file gets another one.
+pub(super) struct SyncTurn<'a> {
+    queue: &'a SyncQueue,
+    warehouse: Uuid,
 }
 
 impl SyncQueue {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Queue>> {
+        self.warehouses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If one of these files is to be synced later, waits until fewer versions are in the queue than
-    /// the maximum.
-    pub(super) async fn wait_for_room(&self, files: &[WarehouseFile]) {
-        if !files.iter().any(WarehouseFile::is_synced_later) {
-            return;
-        }
-        let mut emptied = self.emptied.subscribe();
-        while self.lock().versions.len() >= VERSIONS_MAX {
+    /// Waits until fewer files of the warehouse are in the queue than the maximum.
+    pub(super) async fn wait_for_room(&self, warehouse: Uuid) {
+        let is_full = |queue: &Queue| queue.files.len() >= FILES_MAX;
+        self.wait(|warehouses| !warehouses.get(&warehouse).is_some_and(is_full)).await;
+    }
+
+    /// Waits until all files are synced or being written again.
+    pub(super) async fn wait_empty(&self) {
+        self.wait(HashMap::is_empty).await;
+    }
+
+    async fn wait(&self, is_done: impl Fn(&HashMap<Uuid, Queue>) -> bool) {
+        let mut taken = self.taken.subscribe();
+        while !is_done(&self.lock()) {
             // The sender is a member of `self`, so it is not dropped.
-            let _ = emptied.changed().await;
+            let _ = taken.changed().await;
         }
     }
 
-    /// Adds versions to the queue. Returns whether a task has to be started that syncs it.
-    pub(super) fn add(&self, written: Written) -> bool {
-        let mut queue = self.lock();
-        queue.versions.push(written);
-        !std::mem::replace(&mut queue.is_served, true)
+    /// Adds a file. Returns whether a task has to be started that syncs the files of the warehouse.
+    pub(super) fn add(&self, warehouse: Uuid, file: UnsyncedFile) -> bool {
+        let mut warehouses = self.lock();
+        let is_served = warehouses.contains_key(&warehouse);
+        warehouses.entry(warehouse).or_default().files.push(file);
+        !is_served
     }
 
-    /// Takes everything out of the queue. If it is empty, the calling task has to end.
-    pub(super) fn take(&self) -> Vec<Written> {
-        let mut queue = self.lock();
-        let versions = std::mem::take(&mut queue.versions);
-        queue.is_served = !versions.is_empty();
-        drop(queue);
-        self.emptied.send_replace(());
-        versions
+    /// Begins to sync the files of a warehouse.
+    pub(super) fn turn(&self, warehouse: Uuid) -> SyncTurn<'_> {
+        SyncTurn { queue: self, warehouse }
+    }
+}
+
+impl SyncTurn<'_> {
+    /// Takes the files out of the queue. Returns `None` if there are none. The turn has then ended.
+    pub(super) fn take(&self) -> Option<Vec<UnsyncedFile>> {
+        let mut warehouses = self.queue.lock();
+        let files = std::mem::take(&mut warehouses.get_mut(&self.warehouse)?.files);
+        if files.is_empty() {
+            warehouses.remove(&self.warehouse);
+        }
+        drop(warehouses);
+        self.queue.taken.send_replace(());
+        (!files.is_empty()).then_some(files)
+    }
+}
+
+impl Drop for SyncTurn<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.queue.lock().remove(&self.warehouse);
+            self.queue.taken.send_replace(());
+        }
     }
 }
