@@ -57,6 +57,8 @@ async fn journal_waits_for_a_file_descriptor_and_the_server_continues() {
     let environment = [
         ("SLATEBERG__SERVER__CONNECTIONS_MAX", "10000"),
         ("SLATEBERG__SERVER__HEADER_SECONDS_MAX", "600"),
+        // Memtables cannot be flushed either, and must not fill up before the segment.
+        ("SLATEBERG__STORE__UNFLUSHED_BYTES_MAX", "134217728"),
     ];
     let server = Server::start_with_open_files(data_dir.path(), 256, &environment);
     let client = Client::of(&server.uri);

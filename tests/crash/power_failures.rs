@@ -145,7 +145,7 @@ async fn metadata_files_survive_a_power_failure_after_snapshots_were_removed() {
     acknowledged.assert_complete();
 }
 
-/// The deletion stands for any reason for which a sync fails.
+/// The sync fails because the file is deleted.
 #[tokio::test]
 async fn file_that_cannot_be_synced_is_written_again() {
     let data_dir = tempfile::tempdir().expect("there is room");

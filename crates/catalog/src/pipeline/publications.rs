@@ -25,7 +25,6 @@ use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::PublicationKey;
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{PromisedList, Publication, TabularRecord};
-use slateberg_store::unsynced::UnsyncedVersion;
 
 /// The shortest and the longest wait before the next attempt to write a metadata file.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
@@ -242,7 +241,9 @@ impl Pipeline {
             let completion = match published {
                 Ok(PublishedFile { replaced, .. }) => {
                     pipeline.complete_publication(key, None);
-                    unsynced.map(UnsyncedVersion::synced);
+                    if let Some(version) = unsynced {
+                        version.synced();
+                    }
                     Completion::Written { replaced }
                 }
                 Err(_) => Completion::Failed,
