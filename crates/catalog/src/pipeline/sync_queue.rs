@@ -16,16 +16,13 @@ const FILES_MAX: usize = 2048;
 /// for another one.
 #[derive(Default)]
 pub(super) struct SyncQueue {
-    warehouses: Mutex<HashMap<Uuid, Queue>>,
+    warehouses: Mutex<Warehouses>,
     /// Notified when files were taken out of the queue, and when a warehouse has none left.
     taken: watch::Sender<()>,
 }
 
-/// The files of one warehouse. It exists as long as a task syncs them.
-#[derive(Default)]
-struct Queue {
-    files: Vec<UnsyncedFile>,
-}
+/// The files of each warehouse. An entry exists as long as a task syncs the files of the warehouse.
+type Warehouses = HashMap<Uuid, Vec<UnsyncedFile>>;
 
 /// The metadata file of a version, which is written but not synced.
 pub(super) struct UnsyncedFile {
@@ -42,14 +39,14 @@ pub(super) struct SyncTurn<'a> {
 }
 
 impl SyncQueue {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Queue>> {
+    fn lock(&self) -> MutexGuard<'_, Warehouses> {
         self.warehouses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until fewer files of the warehouse are in the queue than the maximum.
     pub(super) async fn wait_for_room(&self, warehouse: Uuid) {
-        let is_full = |queue: &Queue| queue.files.len() >= FILES_MAX;
-        self.wait(|warehouses| !warehouses.get(&warehouse).is_some_and(is_full)).await;
+        let count = |warehouses: &Warehouses| warehouses.get(&warehouse).map_or(0, Vec::len);
+        self.wait(|warehouses| count(warehouses) < FILES_MAX).await;
     }
 
     /// Waits until all files are synced or being written again.
@@ -57,7 +54,7 @@ impl SyncQueue {
         self.wait(HashMap::is_empty).await;
     }
 
-    async fn wait(&self, is_done: impl Fn(&HashMap<Uuid, Queue>) -> bool) {
+    async fn wait(&self, is_done: impl Fn(&Warehouses) -> bool) {
         let mut taken = self.taken.subscribe();
         while !is_done(&self.lock()) {
             // The sender is a member of `self`, so it is not dropped.
@@ -69,7 +66,7 @@ impl SyncQueue {
     pub(super) fn add(&self, warehouse: Uuid, file: UnsyncedFile) -> bool {
         let mut warehouses = self.lock();
         let is_served = warehouses.contains_key(&warehouse);
-        warehouses.entry(warehouse).or_default().files.push(file);
+        warehouses.entry(warehouse).or_default().push(file);
         !is_served
     }
 
@@ -83,7 +80,7 @@ impl SyncTurn<'_> {
     /// Takes the files out of the queue. Returns `None` if there are none. The turn has then ended.
     pub(super) fn take(&self) -> Option<Vec<UnsyncedFile>> {
         let mut warehouses = self.queue.lock();
-        let files = std::mem::take(&mut warehouses.get_mut(&self.warehouse)?.files);
+        let files = std::mem::take(warehouses.get_mut(&self.warehouse)?);
         if files.is_empty() {
             warehouses.remove(&self.warehouse);
         }
