@@ -11,7 +11,6 @@
 //! returned, and SlateDB determines which writer created the object. If the object does not exist,
 //! the put is retried.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,18 +63,6 @@ impl Conditional {
             "{location}: the object does not exist, but {TRIES_MAX} conditional puts conflicted"
         );
         Err(Error::Generic { store: "conditional", source: source.into() })
-    }
-}
-
-impl fmt::Debug for Conditional {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-impl fmt::Display for Conditional {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
     }
 }
 

@@ -1,9 +1,21 @@
 //! [`forward_all_but_put`]: object stores that wrap another one, and execute only puts differently.
 
-/// Implements `ObjectStore` for a type with the member `inner`. Its method `put_or_forward` executes
-/// puts. All other requests are forwarded to `inner`.
+/// Implements `ObjectStore`, `Debug` and `Display` for a type with the member `inner`. Its method
+/// `put_or_forward` executes puts. Everything else is forwarded to `inner`.
 macro_rules! forward_all_but_put {
     ($store:ty) => {
+        impl std::fmt::Debug for $store {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.inner.fmt(f)
+            }
+        }
+
+        impl std::fmt::Display for $store {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.inner.fmt(f)
+            }
+        }
+
         #[async_trait::async_trait]
         impl object_store::ObjectStore for $store {
             async fn put_opts(

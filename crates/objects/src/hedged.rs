@@ -33,7 +33,6 @@
 
 mod timing;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -139,18 +138,6 @@ impl Hedged {
 /// Whether a response states that the object exists.
 fn is_conclusive(put: &Result<PutResult>) -> bool {
     matches!(put, Ok(_) | Err(Error::AlreadyExists { .. }))
-}
-
-impl fmt::Debug for Hedged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-impl fmt::Display for Hedged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
 }
 
 forward_all_but_put!(Hedged);

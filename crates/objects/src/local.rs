@@ -4,7 +4,6 @@
 //! A disk syncs a single file in about the same time as a hundred files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path as FilePath, PathBuf};
@@ -45,18 +44,6 @@ impl LocalStore {
         let later = options.extensions.get::<SyncLater>().is_some();
         let store = if later { &self.unsynced } else { &self.inner };
         store.put_opts(location, payload, options).await
-    }
-}
-
-impl fmt::Debug for LocalStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-impl fmt::Display for LocalStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
     }
 }
 

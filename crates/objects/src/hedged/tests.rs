@@ -1,7 +1,6 @@
 //! Tests of hedged puts: slow requests, slow responses, failures and competing writers.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,17 +36,11 @@ const LATE_RESPONSE: Course = Course { after: STALL, ..SMOOTH };
 const FAILED: Course = Course { fails: true, ..SMOOTH };
 
 /// An in-memory store whose next puts take the given courses.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Scripted {
     inner: InMemory,
     courses: Mutex<VecDeque<Course>>,
     puts: Mutex<usize>,
-}
-
-impl fmt::Display for Scripted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
 }
 
 forward_all_but_put!(Scripted);
