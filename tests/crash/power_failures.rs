@@ -43,6 +43,26 @@ impl Acknowledged {
     }
 }
 
+/// A server with the table `ns.t`, whose first version is acknowledged.
+struct Running {
+    data_dir: tempfile::TempDir,
+    server: Server,
+    client: Client,
+    acknowledged: Acknowledged,
+}
+
+impl Running {
+    async fn with_table() -> Self {
+        let data_dir = tempfile::tempdir().expect("there is room");
+        let server = Server::start(data_dir.path());
+        let client = Client::of(&server.uri);
+        client.create_namespace("ns").await.expect(200);
+        let mut acknowledged = Acknowledged::default();
+        acknowledged.insert(&client.create_table("ns", "t").await.expect(200));
+        Self { data_dir, server, client, acknowledged }
+    }
+}
+
 fn path_of(location: &str) -> PathBuf {
     PathBuf::from(location.strip_prefix("file://").expect("a local warehouse"))
 }
@@ -98,12 +118,7 @@ async fn restart_and_stop(data_dir: &Path) {
 
 #[tokio::test]
 async fn metadata_files_of_superseded_versions_survive_a_power_failure() {
-    let data_dir = tempfile::tempdir().expect("there is room");
-    let server = Server::start(data_dir.path());
-    let client = Client::of(&server.uri);
-    client.create_namespace("ns").await.expect(200);
-    let mut acknowledged = Acknowledged::default();
-    acknowledged.insert(&client.create_table("ns", "t").await.expect(200));
+    let Running { data_dir, server, client, mut acknowledged } = Running::with_table().await;
     for commit in 0..10 {
         acknowledged.insert(&client.set(TABLE, &commit.to_string()).await.expect(200));
     }
@@ -117,12 +132,7 @@ async fn metadata_files_of_superseded_versions_survive_a_power_failure() {
 
 #[tokio::test]
 async fn metadata_files_survive_a_power_failure_after_snapshots_were_removed() {
-    let data_dir = tempfile::tempdir().expect("there is room");
-    let server = Server::start(data_dir.path());
-    let client = Client::of(&server.uri);
-    client.create_namespace("ns").await.expect(200);
-    let mut acknowledged = Acknowledged::default();
-    acknowledged.insert(&client.create_table("ns", "t").await.expect(200));
+    let Running { data_dir, server, client, mut acknowledged } = Running::with_table().await;
     let commit = async |updates: Vec<Value>| {
         let body = json!({ "requirements": [], "updates": updates });
         client.post(TABLE, &body).await.expect(200)
@@ -148,11 +158,7 @@ async fn metadata_files_survive_a_power_failure_after_snapshots_were_removed() {
 /// The sync fails because the file is deleted.
 #[tokio::test]
 async fn file_that_cannot_be_synced_is_written_again() {
-    let data_dir = tempfile::tempdir().expect("there is room");
-    let server = Server::start(data_dir.path());
-    let client = Client::of(&server.uri);
-    client.create_namespace("ns").await.expect(200);
-    client.create_table("ns", "t").await.expect(200);
+    let Running { data_dir: _data_dir, server: _server, client, .. } = Running::with_table().await;
     // On a busy machine, the file may be synced before it is deleted.
     for attempt in 0..20 {
         let response = client.set(TABLE, &attempt.to_string()).await.expect(200);
@@ -172,12 +178,7 @@ async fn file_that_cannot_be_synced_is_written_again() {
 
 #[tokio::test]
 async fn metadata_files_survive_a_kill_and_a_later_power_failure() {
-    let data_dir = tempfile::tempdir().expect("there is room");
-    let server = Server::start(data_dir.path());
-    let client = Client::of(&server.uri);
-    client.create_namespace("ns").await.expect(200);
-    let mut acknowledged = Acknowledged::default();
-    acknowledged.insert(&client.create_table("ns", "t").await.expect(200));
+    let Running { data_dir, server, client, mut acknowledged } = Running::with_table().await;
     for commit in 0..5 {
         acknowledged.insert(&client.set(TABLE, &commit.to_string()).await.expect(200));
     }
