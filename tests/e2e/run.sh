@@ -36,6 +36,10 @@ kms_venv=$cache/kms-venv
 "$here/../../scripts/venv" "$kms_venv" "$here/../kms/requirements.txt"
 export MOTO_SERVER=$kms_venv/bin/moto_server
 
+# A writer in Go.
+"$here/../../scripts/tools" append-with-go
+export APPEND_WITH_GO=$cache/tools/bin/append-with-go
+
 # Observability tools and load generators.
 "$here/../../scripts/tools" otelcol jaeger prometheus k6
 export OTELCOL_BIN=$cache/tools/bin/otelcol JAEGER_BIN=$cache/tools/bin/jaeger PROMETHEUS_BIN=$cache/tools/bin/prometheus

@@ -1,4 +1,4 @@
-"""Thirty-two writers of four kinds append to one table that rebases appends, while the table is maintained."""
+"""Thirty-two writers of several kinds append to one table that rebases appends, while the table is maintained."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pyarrow
 import pytest
 from append_with_duckdb import connect
 from processes import Repeatedly, Slateberg
@@ -20,7 +19,6 @@ SETTINGS = """
 append_rebase = "all"
 """
 PROPERTIES = {
-    "format-version": "2",
     "slateberg.append-rebase": "all",
     # No client repeats a commit.
     "commit.retry.num-retries": "0",
@@ -29,7 +27,11 @@ PROPERTIES = {
     "commit.manifest-merge.enabled": "true",
 }
 NAME = "mixed.t"
-KINDS = {"pyiceberg-0.12": 8, "pyiceberg-0.11": 8, "duckdb": 8, "spark": 8}
+# The writers of each format version. PyIceberg does not write tables of version 3.
+KINDS = {
+    2: {"pyiceberg-0.12": 7, "pyiceberg-0.11": 7, "duckdb": 6, "iceberg-go": 6, "spark": 6},
+    3: {"duckdb": 10, "iceberg-go": 11, "spark": 11},
+}
 COMPACTIONS_MAX = 5
 APPENDS = int(os.environ.get("APPENDS_PER_WRITER", "5"))
 
@@ -57,9 +59,13 @@ def write_with(kind, slateberg, spark, ids):
         except Exception as error:  # Any exception fails the test.
             return repr(error)
         return None
-    python = os.environ["PYICEBERG_0_11"] if kind == "pyiceberg-0.11" else sys.executable
-    program = "append_with_duckdb.py" if kind == "duckdb" else "append_with_pyiceberg.py"
-    command = [python, str(HERE / program), slateberg.uri, slateberg.admin_key, NAME, *map(str, ids)]
+    program = {
+        "iceberg-go": [os.environ["APPEND_WITH_GO"]],
+        "duckdb": [sys.executable, HERE / "append_with_duckdb.py"],
+        "pyiceberg-0.11": [os.environ["PYICEBERG_0_11"], HERE / "append_with_pyiceberg.py"],
+        "pyiceberg-0.12": [sys.executable, HERE / "append_with_pyiceberg.py"],
+    }[kind]
+    command = [*program, slateberg.uri, slateberg.admin_key, NAME, *map(str, ids)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     return None if ended.returncode == 0 else ended.stdout + ended.stderr
 
@@ -91,16 +97,23 @@ def compact(spark):
     return result.rewritten_data_files_count
 
 
-def test_each_append_of_mixed_writers_succeeds_at_once_during_maintenance(slateberg, spark):
-    catalog = load_catalog("lake", type="rest", uri=slateberg.uri, token=slateberg.admin_key)
-    catalog.create_namespace("mixed")
-    schema = pyarrow.schema([("id", pyarrow.int64())])
-    catalog.create_table(NAME, schema=schema, properties=PROPERTIES)
-    kinds = [kind for kind, count in KINDS.items() for _ in range(count)]
+def row_ids(spark, version):
+    """The row ID of each row. Rows of tables before format version 3 have none."""
+    row_id = "_row_id" if version >= 3 else "NULL"
+    return {row.id: row.row_id for row in spark.sql(f"SELECT id, {row_id} AS row_id FROM lake.{NAME}").collect()}
+
+
+@pytest.mark.parametrize("version", KINDS)
+def test_each_append_of_mixed_writers_succeeds_at_once_during_maintenance(slateberg, spark, version):
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in PROPERTIES.items())
+    spark.sql("CREATE NAMESPACE lake.mixed")
+    spark.sql(f"CREATE TABLE lake.{NAME} (id BIGINT) TBLPROPERTIES ('format-version' = '{version}', {properties})")
+    kinds = [kind for kind, count in KINDS[version].items() for _ in range(count)]
     tasks = [(kind, range(APPENDS * writer, APPENDS * (writer + 1))) for writer, kind in enumerate(kinds)]
     with (
         Repeatedly(lambda: maintain(slateberg), threads=1) as maintenance,
         Repeatedly(lambda: compact(spark), threads=1) as compaction,
+        Repeatedly(lambda: row_ids(spark, version), threads=1) as reads,
         ThreadPoolExecutor(len(tasks)) as pool,
     ):
         outputs = pool.map(lambda task: write_with(task[0], slateberg, spark, task[1]), tasks)
@@ -114,11 +127,18 @@ def test_each_append_of_mixed_writers_succeeds_at_once_during_maintenance(slateb
     assert not compaction.failures, compaction.failures
     assert any(rewrite["manifests-replaced"] for rewrite, _ in maintenance.results), maintenance.results
     assert any(compaction.results), "a compaction rewrote files"
+    assert not reads.failures, reads.failures
+    assert any(reads.results), "rows were read beside the writers"
     _, expiry = maintain(slateberg, older_than="1s")
     assert expiry["snapshots"], expiry
 
     expected = list(range(APPENDS * len(tasks)))
+    catalog = load_catalog("lake", type="rest", uri=slateberg.uri, token=slateberg.admin_key)
     assert sorted(catalog.load_table(NAME).scan().to_arrow()["id"].to_pylist()) == expected
     assert [row.id for row in spark.sql(f"SELECT id FROM lake.{NAME} ORDER BY id").collect()] == expected
     duckdb = connect(slateberg.uri, slateberg.admin_key)
     assert [id for (id,) in duckdb.sql(f"SELECT id FROM lake.{NAME} ORDER BY id").fetchall()] == expected
+    final = row_ids(spark, version)
+    assert all(final[id] == row_id for read in reads.results for id, row_id in read.items())
+    if version >= 3:
+        assert len(set(final.values()) - {None}) == len(expected)
