@@ -31,6 +31,8 @@ type Live = BTreeMap<i64, (i64, i64, Option<i64>)>;
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Append,
+    /// This number of appends in one commit.
+    Appends(usize),
     /// An append that merges this number of manifests, from this one on.
     Merge(usize, usize),
     /// Replaces the files of these manifests with one file. Its sequence number is that of the
@@ -44,6 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     let range = || (0..6_usize, 1..5_usize);
     prop_oneof![
         3 => Just(Step::Append),
+        2 => (2..4_usize).prop_map(Step::Appends),
         3 => range().prop_map(|(from, count)| Step::Merge(from, count)),
         2 => (range(), any::<bool>())
             .prop_map(|((from, count), explicit)| Step::Compact(from, count, explicit)),
@@ -61,12 +64,27 @@ struct World {
 
 /// A commit that a writer has prepared.
 struct Commit {
+    /// Id of the last snapshot.
     id: i64,
     base: Option<i64>,
-    snapshot: Value,
+    snapshots: Vec<Value>,
     is_append: bool,
-    added: Live,
+    /// The files that each snapshot adds.
+    added: Vec<Live>,
     removed: BTreeSet<i64>,
+}
+
+/// Returns the location of the manifest list that the client has written for a snapshot.
+fn list_location(snapshot: &Value) -> &str {
+    snapshot["manifest-list"].as_str().expect("a location")
+}
+
+impl Commit {
+    fn updates(&self) -> Vec<TableUpdate> {
+        let added = self.snapshots.iter().cloned().map(add_snapshot);
+        let all: Vec<_> = added.chain([set_ref("main", "branch", self.id)]).collect();
+        updates(&Value::from(all)).expect("valid updates")
+    }
 }
 
 impl World {
@@ -137,6 +155,23 @@ impl World {
 
     /// Prepares a commit for the state `base`, as a client does.
     fn prepare(&mut self, base: &TableMetadata, step: Step) -> Commit {
+        let Step::Appends(count) = step else {
+            return self.prepare_snapshot(base, step);
+        };
+        let mut all = self.prepare_snapshot(base, Step::Append);
+        let mut state = applied(base, &[], &all.updates());
+        for _ in 1..count {
+            let next = self.prepare_snapshot(&state, Step::Append);
+            state = applied(&state, &[], &next.updates());
+            all.id = next.id;
+            all.snapshots.extend(next.snapshots);
+            all.added.extend(next.added);
+        }
+        all
+    }
+
+    /// Prepares a commit of one snapshot.
+    fn prepare_snapshot(&mut self, base: &TableMetadata, step: Step) -> Commit {
         let list = self.list(base);
         let id = self.new_id();
         let sequence_number = base.last_sequence_number + 1;
@@ -163,7 +198,7 @@ impl World {
         };
         let (mut added, mut removed) = (Live::new(), BTreeSet::new());
         let (mut own, rest) = match step {
-            Step::Append => (vec![vec![new(ROWS, None)]], list.clone()),
+            Step::Append | Step::Appends(_) => (vec![vec![new(ROWS, None)]], list.clone()),
             Step::Merge(from, count) => {
                 let (picked, rest) = picked(from, count);
                 let mut entries = vec![new(ROWS, None)];
@@ -216,14 +251,13 @@ impl World {
             "deleted-records": removed_rows.to_string(),
             "total-records": "0", "total-data-files": "0"});
         manifests.extend(rest);
-        let location = snapshot["manifest-list"].as_str().expect("a location").to_owned();
-        self.lists.insert(location, manifests);
-        Commit { id, base, snapshot, is_append, added, removed }
+        self.lists.insert(list_location(&snapshot).to_owned(), manifests);
+        Commit { id, base, snapshots: vec![snapshot], is_append, added: vec![added], removed }
     }
 
     /// Returns the manifests of an append without the older files in merged manifests.
     fn extracted(&mut self, commit: &Commit, own: &[ManifestFile]) -> Vec<ManifestFile> {
-        let number = commit.snapshot["sequence-number"].as_i64().expect("a number");
+        let number = commit.snapshots[0]["sequence-number"].as_i64().expect("a number");
         let mut extracted = Vec::new();
         for manifest in own {
             let entries = self.manifests[&manifest.path].iter().filter(|it| it.status == ADDED);
@@ -238,68 +272,90 @@ impl World {
         let requirement = json!({"type": "assert-ref-snapshot-id", "ref": "main",
             "snapshot-id": commit.base});
         let requirements = [parse_requirement(&raw(&requirement)).expect("a requirement")];
-        let changes =
-            json!([add_snapshot(commit.snapshot.clone()), set_ref("main", "branch", commit.id)]);
-        let sent = updates(&changes).expect("valid updates");
+        let sent = commit.updates();
         let table = self.table.clone();
         let candidate = RebaseCandidate::of(&requirements, &sent);
         if table.refs.get("main").map(|it| it.snapshot_id) == commit.base {
-            self.apply(&requirements, &sent);
+            self.table = applied(&table, &requirements, &sent);
             return Ok(());
         }
         let candidate = candidate?;
         candidate.check(&table)?;
-        let list = self.lists[candidate.added()[0].manifest_list()].clone();
-        let client = candidate.manifests([list])?.remove(0);
-        let head = self.list(&table);
-        let mut own = client.own().to_vec();
-        let mut removed = HashSet::new();
-        if client.replaces() {
-            let base = candidate.base(&table).and_then(|base| base.manifest_list());
-            let base = base.map(|base| self.lists[&base].clone()).unwrap_or_default();
-            let replaced = client.replaced(&base).and_then(|replaced| {
-                client.check_replaced(&replaced, &base, &head)?;
-                Ok(replaced)
-            });
-            match replaced {
-                Ok(replaced) => removed.extend(replaced.into_iter().map(|it| it.path)),
-                Err(_) if commit.is_append => own = self.extracted(commit, &own),
-                Err(reason) => return Err(reason),
-            }
-        }
-        let kept: Vec<_> = head.into_iter().filter(|it| !removed.contains(&it.path)).collect();
-        let location = format!("s3://b/t/metadata/snap-{}-0-server.avro", commit.id);
+        let lists = candidate.added().iter().map(|it| self.lists[it.manifest_list()].clone());
+        let clients = candidate.manifests(lists.collect::<Vec<_>>())?;
+        let mut chain = RebaseChain::new(&candidate, &table);
         let now_ms = table.last_updated_ms + 1;
-        let (replaced, counted) = (removed.len(), kept.len());
-        let list = NewList { location: &location, kept: counted, replaced, now_ms };
-        let rebased = rebase(&candidate, &table, &requirements, (&own, list))?;
-        self.lists.insert(location, [rebased.own, kept].concat());
-        self.apply(&rebased.requirements, &rebased.updates);
+        let mut lists = Vec::new();
+        let mut head = self.list(&table);
+        for (position, client) in clients.iter().enumerate() {
+            let (own, removed) = self.compose(commit, &candidate, client, &head)?;
+            head.retain(|it| !removed.contains(&it.path));
+            let location = format!("s3://b/t/metadata/snap-{}-{position}-server.avro", commit.id);
+            let (kept, replaced) = (head.len(), removed.len());
+            let list = NewList { location: &location, kept, replaced, now_ms };
+            let rebased = chain.add(&own, list)?;
+            head = [rebased.own, head].concat();
+            lists.push((location, head.clone()));
+        }
+        self.lists.extend(lists);
+        let rebased = chain.finish(&requirements);
+        self.table = applied(&table, &rebased.requirements, &rebased.updates);
         Ok(())
     }
 
-    fn apply(&mut self, requirements: &[TableRequirement], updates: &[TableUpdate]) {
-        let base = CommitBase { metadata: &self.table, metadata_location: Some(METADATA_LOCATION) };
-        let context = ctx(self.table.last_updated_ms + 1);
-        let applied = apply(Some(base), requirements, updates, &context);
-        self.table = applied.expect("it is applied").metadata;
+    /// Returns the manifests that a snapshot adds to the branch, and the paths of those that it
+    /// removes.
+    fn compose(
+        &mut self,
+        commit: &Commit,
+        candidate: &RebaseCandidate,
+        client: &ClientManifests,
+        head: &[ManifestFile],
+    ) -> Result<(Vec<ManifestFile>, HashSet<String>), NotRebased> {
+        let own = client.own().to_vec();
+        if !client.replaces() {
+            return Ok((own, HashSet::new()));
+        }
+        let base = candidate.base(&self.table).and_then(|base| base.manifest_list());
+        let base = base.map(|base| self.lists[&base].clone()).unwrap_or_default();
+        let replaced = client.replaced(&base).and_then(|replaced| {
+            client.check_replaced(&replaced, &base, head)?;
+            Ok(replaced)
+        });
+        match replaced {
+            Ok(replaced) => Ok((own, replaced.into_iter().map(|it| it.path).collect())),
+            Err(_) if commit.is_append => Ok((self.extracted(commit, &own), HashSet::new())),
+            Err(reason) => Err(reason),
+        }
     }
 
     /// Checks that the state after a commit is that after a retry by its client.
     fn check(&self, before: &(TableMetadata, Live), commit: &Commit) {
         let (table, live) = before;
-        let sequence_number = table.last_sequence_number + 1;
-        assert_eq!(self.table.last_sequence_number, sequence_number);
-        let head = self.table.snapshot(commit.id).expect("it is there");
-        assert_eq!(head.sequence_number, sequence_number);
-        assert_eq!(head.parent_snapshot_id, table.refs.get("main").map(|it| it.snapshot_id));
+        let mut parent = table.refs.get("main").map(|it| it.snapshot_id);
+        for (snapshot, sequence_number) in
+            commit.snapshots.iter().zip(table.last_sequence_number + 1..)
+        {
+            let id = snapshot["snapshot-id"].as_i64().expect("an id");
+            let snapshot = self.table.snapshot(id).expect("it is there");
+            assert_eq!(snapshot.sequence_number, sequence_number);
+            assert_eq!(snapshot.parent_snapshot_id, parent);
+            parent = Some(id);
+        }
+        assert_eq!(self.table.refs.get("main").map(|it| it.snapshot_id), parent);
         let after = self.live(&self.list(&self.table));
         let mut expected = live.clone();
         expected.retain(|file, _| !commit.removed.contains(file));
-        for (file, (rows, number, _)) in &commit.added {
-            let number = if *number == 0 { sequence_number } else { *number };
-            expected.insert(*file, (*rows, number, after.get(file).and_then(|it| it.2)));
+        for (added, sequence_number) in commit.added.iter().zip(table.last_sequence_number + 1..) {
+            for (file, (rows, number, _)) in added {
+                let number = if *number == 0 { sequence_number } else { *number };
+                expected.insert(*file, (*rows, number, after.get(file).and_then(|it| it.2)));
+            }
         }
+        assert_eq!(
+            self.table.last_sequence_number - table.last_sequence_number,
+            i64::try_from(commit.added.len()).expect("a small number"),
+        );
         assert_eq!(after, expected, "older files keep their sequence numbers and row ids");
         if commit.base.is_some() && table.format_version >= 3 {
             let mut next = 0;
@@ -324,6 +380,17 @@ impl World {
     }
 }
 
+/// Returns the state after these updates.
+fn applied(
+    table: &TableMetadata,
+    requirements: &[TableRequirement],
+    updates: &[TableUpdate],
+) -> TableMetadata {
+    let base = CommitBase { metadata: table, metadata_location: Some(METADATA_LOCATION) };
+    let applied = apply(Some(base), requirements, updates, &ctx(table.last_updated_ms + 1));
+    applied.expect("it is applied").metadata
+}
+
 proptest! {
     #[test]
     fn rebased_commits_have_the_result_of_a_retry(
@@ -339,9 +406,8 @@ proptest! {
         for (step, age) in steps {
             let base = states[states.len().saturating_sub(1 + age)].clone();
             let commit = world.prepare(&base, step);
-            if world.lists[commit.snapshot["manifest-list"].as_str().unwrap()]
-                .iter().all(|it| it.added_snapshot_id != commit.id)
-            {
+            let list = &world.lists[list_location(commit.snapshots.last().unwrap())];
+            if list.iter().all(|it| it.added_snapshot_id != commit.id) {
                 continue;
             }
             let before = (world.table.clone(), world.live(&world.list(&world.table)));
