@@ -40,6 +40,21 @@ pub fn compress_metadata_files() -> Bytes {
     json!({ "requirements": [], "updates": [update] }).to_string().into()
 }
 
+/// Returns the commit that makes the server rebase all appends to a table. If `is_maintained`, it
+/// also expires snapshots that are older than a second, and rewrites manifests.
+pub fn rebased_appends(is_maintained: bool) -> Bytes {
+    let maintained = is_maintained.to_string();
+    let updates = json!({
+        "slateberg.append-rebase": "all",
+        "slateberg.maintenance.expire-snapshots": maintained,
+        "slateberg.maintenance.rewrite-manifests": maintained,
+        "history.expire.max-snapshot-age-ms": "1000",
+        "history.expire.min-snapshots-to-keep": "100",
+    });
+    let update = json!({ "action": "set-properties", "updates": updates });
+    json!({ "requirements": [], "updates": [update] }).to_string().into()
+}
+
 /// Returns the transaction that sets a property of several tables of one namespace.
 pub fn set_property_of_all(namespace: &str, tables: &[&str], n: u64) -> Bytes {
     let updates = json!({ "bench": n.to_string() });
@@ -63,6 +78,11 @@ pub fn rename(namespace: &str, from: &str, to: &str) -> Bytes {
 /// Returns the body that sets a property of a namespace.
 pub fn set_namespace_property(key: &str, value: &str) -> Bytes {
     json!({ "removals": [], "updates": { key: value } }).to_string().into()
+}
+
+/// Returns the name of the manifest list of a snapshot, in the directory of the metadata files.
+pub fn manifest_list(id: i64) -> String {
+    format!("snap-{id}-1-00000000-0000-0000-0000-000000000000.avro")
 }
 
 /// The attributes of a table's main branch that the next append needs.
@@ -161,8 +181,11 @@ impl Head {
         let parent = self.snapshot_id.replace(id);
         let parent = parent.map(|id| format!(r#""parent-snapshot-id":{id},"#)).unwrap_or_default();
         format!(
-            r#"{{"action":"add-snapshot","snapshot":{{"snapshot-id":{id},{parent}"sequence-number":{},"timestamp-ms":{},"manifest-list":"{}/metadata/snap-{id}-1-00000000-0000-0000-0000-000000000000.avro","summary":{{"operation":"append","added-data-files":"1","added-records":"1000","added-files-size":"123456","total-records":"1000000","total-data-files":"1000","total-files-size":"123456789","total-delete-files":"0","total-position-deletes":"0","total-equality-deletes":"0"}},"schema-id":0}}}}"#,
-            self.sequence_number, self.timestamp_ms, self.location
+            r#"{{"action":"add-snapshot","snapshot":{{"snapshot-id":{id},{parent}"sequence-number":{},"timestamp-ms":{},"manifest-list":"{}/metadata/{}","summary":{{"operation":"append","added-data-files":"1","added-records":"1000","added-files-size":"123456","total-records":"1000000","total-data-files":"1000","total-files-size":"123456789","total-delete-files":"0","total-position-deletes":"0","total-equality-deletes":"0"}},"schema-id":0}}}}"#,
+            self.sequence_number,
+            self.timestamp_ms,
+            self.location,
+            manifest_list(id)
         )
     }
 }

@@ -24,6 +24,7 @@ use clap::Parser;
 pub mod append;
 pub mod bare_put;
 pub mod bare_read;
+pub mod blind_append;
 pub mod bodies;
 pub mod command;
 pub mod connection;

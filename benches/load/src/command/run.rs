@@ -12,7 +12,7 @@ use crate::plan::Step;
 use crate::process::open_files_max;
 use crate::report::{Record, summary};
 use crate::run;
-use crate::scenarios::{Sizes, appends, commits, kv, load_table, operations, scale};
+use crate::scenarios::{Sizes, appends, blind_appends, commits, kv, load_table, operations, scale};
 use crate::target::{Server, Target};
 use slateberg_base::clock::{Clock, SystemClock};
 
@@ -24,7 +24,7 @@ pub(super) struct Run {
     /// CPU time and memory of these processes and their descendants are measured
     #[arg(long, value_name = "SERVER", required = true)]
     server: Vec<Server>,
-    /// Scenarios to measure [default: all except scale and cluster-kv]
+    /// Scenarios to measure [default: all except append-blind, cluster-kv and scale]
     #[arg(long, value_enum)]
     scenario: Vec<Scenario>,
     /// Number of requests of each operation
@@ -93,6 +93,9 @@ enum Scenario {
     CommitOne,
     /// Appends by many clients on one table. The clients retry after conflicts
     AppendOne,
+    /// Appends by many clients on one table, which the server rebases. Needs a warehouse in a
+    /// directory on this machine
+    AppendBlind,
     /// Puts and gets, as in benchmarks of key-value stores
     Kv,
     /// Puts and gets of all members of a cluster
@@ -153,7 +156,9 @@ impl Run {
 
     fn steps(&self) -> Vec<Step> {
         let sizes = self.sizes();
-        let by_default = |scenario| !matches!(scenario, Scenario::ClusterKv | Scenario::Scale);
+        let by_default = |scenario| {
+            !matches!(scenario, Scenario::AppendBlind | Scenario::ClusterKv | Scenario::Scale)
+        };
         let is_selected = |scenario: &Scenario| match self.scenario.as_slice() {
             [] => by_default(*scenario),
             scenarios => scenarios.contains(scenario),
@@ -165,6 +170,7 @@ impl Run {
             Scenario::Commit => commits::distinct(&sizes),
             Scenario::CommitOne => commits::one(&sizes),
             Scenario::AppendOne => appends::steps(&sizes),
+            Scenario::AppendBlind => blind_appends::steps(&sizes),
             Scenario::Kv => kv::steps(&sizes),
             Scenario::ClusterKv => kv::cluster_steps(&sizes),
             Scenario::Scale => scale::steps(&sizes),

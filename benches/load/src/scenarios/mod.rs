@@ -1,6 +1,7 @@
 //! Scenarios: groups of steps. Their order ensures that each step finds the data that it needs.
 
 pub mod appends;
+pub mod blind_appends;
 pub mod commits;
 pub mod kv;
 pub mod load_table;
