@@ -13,8 +13,8 @@
 //! known, their CPU time and memory.
 //!
 //! Two limits are measured as well: [`bare_read`] responds with bytes in memory, and [`bare_put`]
-//! writes bytes to an object store. No catalog reads or commits faster. [`latency`] slows down an
-//! object store.
+//! writes bytes to an object store. No catalog reads or commits faster. [`slow_store`] slows
+//! down an object store.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -28,7 +28,6 @@ pub mod blind_append;
 pub mod bodies;
 pub mod command;
 pub mod connection;
-pub mod latency;
 pub mod load;
 pub mod plan;
 pub mod prepare;
@@ -37,7 +36,7 @@ pub mod report;
 pub mod run;
 pub mod scans;
 pub mod scenarios;
-pub mod stalls;
+pub mod slow_store;
 pub mod target;
 pub mod watch;
 

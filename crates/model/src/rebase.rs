@@ -18,7 +18,6 @@ mod ancestors;
 mod candidate;
 mod chain;
 mod manifests;
-mod operation;
 mod reason;
 mod snapshot_json;
 mod summary;

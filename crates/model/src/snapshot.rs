@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -22,6 +22,11 @@ use super::refusal::Refusal;
 
 /// The name of the branch that defines the table's current state.
 pub const MAIN_BRANCH: &str = "main";
+
+/// Value of `operation` in the summary of a snapshot that only adds data files.
+const APPEND: &str = "append";
+/// Value of `operation` in the summary of a snapshot that changes no rows.
+const REPLACE: &str = "replace";
 
 /// The snapshots of a table. One chunk has about twenty kilobytes of JSON.
 pub type Snapshots = ChunkedList<Arc<Snapshot>, 32>;
@@ -45,6 +50,17 @@ pub struct Snapshot {
     pub added_rows: Option<i64>,
     /// The complete JSON, in UTF-8.
     json: Bytes,
+    /// The operation in the summary, once it was read.
+    operation: OnceLock<Option<Operation>>,
+}
+
+/// The operation of a snapshot that can be rebased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    /// It adds data files.
+    Append,
+    /// It reorganizes files and changes no rows, such as a compaction.
+    Replace,
 }
 
 impl Snapshot {
@@ -76,6 +92,7 @@ impl Snapshot {
             first_row_id: head.first_row_id,
             added_rows: head.added_rows,
             json,
+            operation: OnceLock::new(),
         };
         snapshot.check(head.manifest_list.is_some() || head.manifests.is_some())?;
         Ok(snapshot)
@@ -127,6 +144,16 @@ impl Snapshot {
     pub fn summary(&self) -> BTreeMap<String, String> {
         let summary = self.members().and_then(|members| members.opt_string_map("summary"));
         summary.ok().flatten().unwrap_or_default()
+    }
+
+    /// Returns the operation in the summary. `None` for other operations. Parses the summary only
+    /// once, because each rebased commit needs the operations of all snapshots since its base.
+    pub(super) fn operation(&self) -> Option<Operation> {
+        *self.operation.get_or_init(|| match self.summary().get("operation").map(String::as_str) {
+            Some(APPEND) => Some(Operation::Append),
+            Some(REPLACE) => Some(Operation::Replace),
+            _ => None,
+        })
     }
 
     fn members(&self) -> Result<RawMembers<'_>, Refusal> {

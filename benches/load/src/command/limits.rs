@@ -13,8 +13,8 @@ use tokio::runtime::Runtime;
 use super::{JsonLines, Outcome as CommandOutcome, print};
 use crate::bare_put::bare_put;
 use crate::bare_read;
-use crate::latency::slow;
 use crate::report::{Figures, Outcome, Record, summary};
+use crate::slow_store::{Stalls, slow};
 use slateberg_base::clock::{Clock, SystemClock};
 use slateberg_config::Sources;
 use slateberg_objects::open::{check_options, known_options, laid_over, open_url};
@@ -90,7 +90,7 @@ impl BarePut {
         let ambient = slateberg_config::load(&Sources { config: None })?.ambient_options;
         let all = laid_over(&self.store, known_options(&self.store, &ambient), &options);
         let opened = open_url(&self.store, &all)?;
-        let opened = slow(opened, Duration::from_millis(self.latency_ms));
+        let opened = slow(opened, Duration::from_millis(self.latency_ms), Stalls::NONE);
         let mut lines = JsonLines::open(self.json.as_deref())?;
         let mut records = Vec::new();
         for round in 0..self.rounds {

@@ -1,14 +1,18 @@
 //! `slateberg-bench serve`: the server on a slow bucket, or in memory.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use object_store::memory::InMemory;
+use object_store::path::Path;
 
-use crate::latency::{memory_opener, slow_opener};
-use crate::stalls::{Stalls, stalling_opener};
+use crate::slow_store::{Stalls, slow_opener};
 use slateberg::cli::{exit_code, serve};
 use slateberg_config::Settings;
+use slateberg_objects::location::Location;
+use slateberg_objects::open::{OpenError, Opened, Opener};
 use slateberg_runtime::dependencies::Dependencies;
 
 /// Serve the catalog from a slow bucket, or from one in memory.
@@ -31,36 +35,55 @@ pub(super) struct ServeCommand {
     /// Keep everything in memory
     #[arg(long)]
     memory: bool,
+    /// Keep only the state in memory. The load generator can then write files of the warehouses
+    #[arg(long, conflicts_with = "memory")]
+    memory_state: bool,
 }
 
 impl ServeCommand {
     /// Serves until a signal arrives.
     pub(super) fn run(self) -> ExitCode {
         let mut dependencies = Dependencies::default();
-        if self.memory {
-            dependencies.opener = memory_opener();
+        if self.memory || self.memory_state {
+            dependencies.opener = memory_opener(dependencies.opener);
         }
-        dependencies.opener =
-            slow_opener(dependencies.opener, Duration::from_millis(self.latency_ms));
         let stalls = Stalls {
             percent: self.stall_percent,
             duration: Duration::from_millis(self.stall_ms),
             of_response: self.stall_response,
         };
-        dependencies.opener = stalling_opener(dependencies.opener, stalls);
-        let memory = self.memory;
+        let latency = Duration::from_millis(self.latency_ms);
+        dependencies.opener = slow_opener(dependencies.opener, latency, stalls);
+        let (memory, memory_state) = (self.memory, self.memory_state);
         exit_code(self.serve.run_with(dependencies, |settings| {
+            if memory || memory_state {
+                settings.state.url = "memory:///state".to_owned();
+            }
             if memory {
-                use_memory_stores(settings);
+                use_memory_warehouses(settings);
             }
         }))
     }
 }
 
-/// Sets URLs for all data, so that no directory is used.
-fn use_memory_stores(settings: &mut Settings) {
-    settings.state.url = "memory:///state".to_owned();
+fn use_memory_warehouses(settings: &mut Settings) {
     for (name, warehouse) in &mut settings.warehouses {
         warehouse.location = format!("memory:///warehouse/{name}");
     }
+}
+
+/// Opens URLs of memory in one bucket.
+fn memory_opener(inner: Opener) -> Opener {
+    let bucket: Arc<InMemory> = Arc::new(InMemory::new());
+    Arc::new(move |url, options| {
+        if !url.starts_with("memory:") {
+            return inner(url, options);
+        }
+        let wrong = |reason: String| OpenError::new(url, reason);
+        let location = Location::parse(url).map_err(|error| wrong(error.to_string()))?;
+        let path = Path::parse(location.path()).map_err(|error| wrong(error.to_string()))?;
+        let object_store: Arc<InMemory> = Arc::clone(&bucket);
+        let (conditional_update, directory, is_remote) = (true, None, false);
+        Ok(Opened { object_store, path, conditional_update, directory, is_remote })
+    })
 }

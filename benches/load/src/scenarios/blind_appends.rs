@@ -15,7 +15,8 @@ use crate::plan::{Round, Step, Workload};
 use crate::prepare;
 use crate::target::{Target, TargetError};
 
-/// Number of appends of all clients in a round of the first step.
+/// Number of appends of all clients in a round of the first step, at most: a table whose appends are
+/// rebased has at most 2,000 manifests by default.
 const APPENDS: u64 = 2000;
 /// Number of appends of each client in its warm-up.
 const WARM_UP_APPENDS: u64 = 4;
@@ -28,7 +29,7 @@ pub fn steps(sizes: &Sizes) -> Vec<Step> {
 }
 
 fn prepared(clients: usize) -> Step {
-    let appends = APPENDS.div_ceil(clients as u64);
+    let appends = (APPENDS / clients as u64).max(1);
     let lengths = (Length::Requests(appends), Length::Requests(WARM_UP_APPENDS));
     let parameter = json!({ "operation": "prepared" });
     let step = Step::new("append-blind", parameter, lengths, move |target, round| async move {

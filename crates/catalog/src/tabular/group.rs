@@ -10,7 +10,10 @@
 //! The first member leads the group: it waits for the lane and does the work for all.
 
 use std::collections::HashMap;
+use std::pin::pin;
+use std::task::Poll;
 
+use futures::poll;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::field::Empty;
@@ -115,18 +118,28 @@ impl Tabulars {
         if is_append == Some(true) {
             self.turns.wait(id).await;
         }
+        let read_ahead = async {
+            if let Some(rebase) = &rebase {
+                M::read_ahead(self, id, rebase).await;
+            }
+        };
         let (sender, receiver) = oneshot::channel();
         let member = Member {
             cx: cx.clone(),
             change,
-            rebase,
+            rebase: rebase.clone(),
             request,
             outcome: sender,
             span: Span::current(),
         };
-        if let Some(leader) = M::groups(&self.groups).join(id, member)? {
+        let outcome = if let Some(leader) = M::groups(&self.groups).join(id, member)? {
             let waiting = self.core.pipeline().phase(CommitPhase::Wait);
-            let entered = self.core.pipeline().lanes.enter(vec![id]).await;
+            let mut entering = pin!(self.core.pipeline().lanes.enter(vec![id]));
+            let entered = match poll!(entering.as_mut()) {
+                Poll::Ready(entered) => entered,
+                // An earlier commit is still in the lane.
+                Poll::Pending => tokio::join!(entering, read_ahead).0,
+            };
             leader.wait_for_members().await;
             let members = leader.close();
             drop(waiting);
@@ -136,8 +149,16 @@ impl Tabulars {
                 Ok(lanes) => self.commit_group(&cx.warehouse, id, members, lanes).await,
                 Err(error) => members.into_iter().for_each(|it| it.respond(Err(error.clone()))),
             }
-        }
-        let outcome = receiver.await;
+            receiver.await
+        } else {
+            // The leader's commit changes the table first.
+            let mut receiver = receiver;
+            tokio::select! {
+                biased;
+                outcome = &mut receiver => outcome,
+                () = read_ahead => receiver.await,
+            }
+        };
         if is_append == Some(false) {
             self.turns.end(id, cx.operation.principal.id(), arrived);
         }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use super::super::manifest_file::ManifestFile;
 use super::super::requirement::TableRequirement;
-use super::super::snapshot::{MAIN_BRANCH, Snapshot, SnapshotRef, SnapshotRefKind};
+use super::super::snapshot::{MAIN_BRANCH, Operation, Snapshot, SnapshotRef, SnapshotRefKind};
 use super::super::table::{FORMAT_VERSION_ADOPTED, TableMetadata};
 use super::super::update::TableUpdate;
 use super::ancestors::snapshots_since;
 use super::manifests::ClientManifests;
-use super::operation::{APPEND, Operation, REPLACE};
 use super::reason::NotRebased;
-use super::summary::{Summary, is_same_writer};
+use super::summary::{Summary, identifies_writer, is_same_writer};
 
 /// Key in the summary of a snapshot. Its value is `true` if the append does not depend on the
 /// content of the table.
@@ -70,8 +69,8 @@ impl AddedSnapshot {
         &self.manifest_list
     }
 
-    fn operation(&self) -> Option<&str> {
-        self.summary.get("operation").map(String::as_str)
+    fn operation(&self) -> Option<Operation> {
+        self.snapshot.operation()
     }
 }
 
@@ -106,8 +105,8 @@ impl RebaseCandidate {
         let added: Vec<_> =
             snapshots.into_iter().map(AddedSnapshot::of).collect::<Result<_, _>>()?;
         let operation = match added.iter().map(AddedSnapshot::operation).collect::<Vec<_>>()[..] {
-            [Some(REPLACE)] if base.is_some() => Operation::Replace,
-            ref all if all.iter().all(|it| *it == Some(APPEND)) => Operation::Append,
+            [Some(Operation::Replace)] if base.is_some() => Operation::Replace,
+            ref all if all.iter().all(|it| *it == Some(Operation::Append)) => Operation::Append,
             [_] => return Err(NotRebased::Dependent),
             _ => return Err(NotRebased::Chain),
         };
@@ -183,13 +182,14 @@ impl RebaseCandidate {
             return Err(NotRebased::Branch);
         }
         let since = snapshots_since(table, &self.branch, self.base);
+        let identified: Vec<_> =
+            self.added.iter().filter(|it| identifies_writer(&it.summary)).collect();
         for snapshot in since.ok_or(NotRebased::NotOnlyAppends)? {
-            let summary = snapshot.summary();
-            match (summary.get("operation").map(String::as_str), self.operation) {
-                (Some(APPEND), _) | (Some(REPLACE), Operation::Append) => {}
+            match (snapshot.operation(), self.operation) {
+                (Some(Operation::Append), _) | (Some(Operation::Replace), Operation::Append) => {}
                 _ => return Err(NotRebased::NotOnlyAppends),
             }
-            if self.added.iter().any(|it| is_same_writer(&it.summary, &summary)) {
+            if identified.iter().any(|it| is_same_writer(&it.summary, &snapshot.summary())) {
                 return Err(NotRebased::SameWriter);
             }
         }

@@ -6,7 +6,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 
 use super::super::manifest_file::ManifestFile;
-use super::operation::Operation;
+use super::super::snapshot::Operation;
 use super::reason::NotRebased;
 
 /// The manifests in the manifest list of a client.

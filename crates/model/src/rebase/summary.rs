@@ -67,6 +67,13 @@ pub(super) fn rebased(
     summary
 }
 
+/// Whether a summary identifies its writer.
+pub(super) fn identifies_writer(summary: &Summary) -> bool {
+    let identifies =
+        |key: &String| WRITER_KEYS.contains(&key.as_str()) || key.starts_with(KAFKA_OFFSETS_PREFIX);
+    summary.keys().any(identifies)
+}
+
 /// Whether both summaries identify the same writer.
 pub(super) fn is_same_writer(one: &Summary, other: &Summary) -> bool {
     let flink = |summary: &Summary| {

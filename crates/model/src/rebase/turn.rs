@@ -1,10 +1,10 @@
 //! Commits that lose against appends.
 
 use super::super::requirement::TableRequirement;
+use super::super::snapshot::Operation;
 use super::super::table::TableMetadata;
 use super::super::update::TableUpdate;
 use super::ancestors::snapshots_since;
-use super::operation::APPEND;
 use super::summary::REBASED_FROM;
 
 /// Whether a commit, which was rejected, changes more than an append and conflicts only with
@@ -17,7 +17,7 @@ pub fn lost_to_appends(
 ) -> bool {
     let is_append = |update: &TableUpdate| match update {
         TableUpdate::AddSnapshot { snapshot } => {
-            Some(snapshot.summary().get("operation").is_some_and(|it| it == APPEND))
+            Some(snapshot.operation() == Some(Operation::Append))
         }
         _ => None,
     };
@@ -32,11 +32,10 @@ pub fn lost_to_appends(
         };
         let Some(since) = snapshots_since(table, r#ref, *snapshot_id) else { return false };
         for snapshot in since {
-            let summary = snapshot.summary();
-            if summary.get("operation").is_none_or(|it| it != APPEND) {
+            if snapshot.operation() != Some(Operation::Append) {
                 return false;
             }
-            has_lost |= summary.contains_key(REBASED_FROM);
+            has_lost = has_lost || snapshot.summary().contains_key(REBASED_FROM);
         }
     }
     has_lost

@@ -57,6 +57,14 @@ pub(crate) trait Rebase: Grouped {
         request: &CommitRequest,
     ) -> impl Future<Output = Result<Option<Arc<PreparedRebase>>>> + Send;
 
+    /// Reads the files that the rebase of a commit needs, because another commit will change the
+    /// table before it. So the commit does not read them while it is in the lane.
+    fn read_ahead(
+        tabulars: &Tabulars,
+        id: Uuid,
+        prepared: &PreparedRebase,
+    ) -> impl Future<Output = ()> + Send;
+
     /// Whether a commit that cannot be rebased conflicts only with appends, and at least one of them
     /// was rebased.
     fn lost_to_appends(change: &Change<Self>, current: &Self) -> bool;
@@ -118,6 +126,18 @@ impl Rebase for TableMetadata {
             }
         }
         Ok(Some(Arc::new(prepared)))
+    }
+
+    async fn read_ahead(tabulars: &Tabulars, id: Uuid, prepared: &PreparedRebase) {
+        let Tabulars { core, manifest_lists, .. } = tabulars;
+        let store = core.store().latest();
+        let Ok(Some(head)) = core.environment.head::<Self>(&store, id).await else { return };
+        let max = core.settings().append_rebase;
+        let Ok(candidate) = prepared.permitted(max, &head.metadata) else { return };
+        let (objects, record) = (&core.objects(), &head.record);
+        let files = Files { objects, lists: manifest_lists, record };
+        // The rebase reports a failure as its reason.
+        let _ = prepared.clients(files, candidate).await;
     }
 
     fn lost_to_appends(change: &Change<Self>, current: &Self) -> bool {
@@ -254,6 +274,8 @@ impl Rebase for ViewMetadata {
     ) -> Result<Option<Arc<PreparedRebase>>> {
         Ok(None)
     }
+
+    async fn read_ahead(_tabulars: &Tabulars, _id: Uuid, _prepared: &PreparedRebase) {}
 
     fn lost_to_appends(_change: &Change<Self>, _current: &Self) -> bool {
         false

@@ -1,4 +1,7 @@
-//! [`Stalls`]: an object store in which some puts take much longer than the others, as in a bucket.
+//! [`SlowStore`]: an object store with the latency of a distant bucket, in which some puts take much
+//! longer than the others.
+//!
+//! `ThrottledStore` of the crate `object_store` cannot serve files of a directory.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,6 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
@@ -29,26 +33,56 @@ pub struct Stalls {
     pub of_response: bool,
 }
 
-/// Adds stalls to everything that an opener opens.
-pub fn stalling_opener(inner: Opener, stalls: Stalls) -> Opener {
-    if stalls.percent == 0 {
-        return inner;
-    }
-    let puts = Arc::new(AtomicU64::new(0));
-    Arc::new(move |url, options| {
-        let opened = inner(url, options)?;
-        let store = Stalling { inner: opened.object_store, stalls, puts: Arc::clone(&puts) };
-        Ok(Opened { object_store: Arc::new(store), ..opened })
-    })
+impl Stalls {
+    /// No put stalls.
+    pub const NONE: Self = Self { percent: 0, duration: Duration::ZERO, of_response: false };
 }
 
-/// An object store with stalls.
+/// Adds latency to each request, and stalls to some puts.
+pub fn slow(opened: Opened, latency: Duration, stalls: Stalls) -> Opened {
+    if latency.is_zero() && stalls.percent == 0 {
+        return opened;
+    }
+    let (inner, puts) = (opened.object_store, AtomicU64::new(0));
+    let object_store = Arc::new(SlowStore { inner, latency, stalls, puts });
+    // With a directory, the server would use a local journal, which bypasses the slow store.
+    Opened { object_store, directory: None, is_remote: true, ..opened }
+}
+
+/// Makes everything slow that an opener opens.
+pub fn slow_opener(inner: Opener, latency: Duration, stalls: Stalls) -> Opener {
+    Arc::new(move |url, options| Ok(slow(inner(url, options)?, latency, stalls)))
+}
+
+/// A slow object store.
 #[derive(Debug)]
-struct Stalling {
+struct SlowStore {
     inner: Arc<dyn ObjectStore>,
+    latency: Duration,
     stalls: Stalls,
-    /// Number of puts to all stores of the opener.
-    puts: Arc<AtomicU64>,
+    /// Number of puts.
+    puts: AtomicU64,
+}
+
+impl SlowStore {
+    async fn wait(&self) {
+        wait(self.latency).await;
+    }
+
+    /// Returns the stream of a slow response.
+    fn wait_before<T: Send + 'static>(
+        &self,
+        stream: BoxStream<'static, T>,
+    ) -> BoxStream<'static, T> {
+        let latency = self.latency;
+        wait(latency).map(move |()| stream).flatten_stream().boxed()
+    }
+}
+
+async fn wait(duration: Duration) {
+    if !duration.is_zero() {
+        sleep(duration).await;
+    }
 }
 
 impl Stalls {
@@ -65,14 +99,14 @@ impl Stalls {
     }
 }
 
-impl fmt::Display for Stalling {
+impl fmt::Display for SlowStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
 }
 
 #[async_trait]
-impl ObjectStore for Stalling {
+impl ObjectStore for SlowStore {
     async fn put_opts(
         &self,
         location: &Path,
@@ -80,13 +114,11 @@ impl ObjectStore for Stalling {
         options: PutOptions,
     ) -> Result<PutResult> {
         let stall = self.stalls.of(self.puts.fetch_add(1, Ordering::Relaxed));
-        if !self.stalls.of_response && !stall.is_zero() {
-            sleep(stall).await;
-        }
+        let (before, after) =
+            if self.stalls.of_response { (Duration::ZERO, stall) } else { (stall, Duration::ZERO) };
+        wait(self.latency + before).await;
         let put = self.inner.put_opts(location, payload, options).await;
-        if self.stalls.of_response && !stall.is_zero() {
-            sleep(stall).await;
-        }
+        wait(after).await;
         put
     }
 
@@ -95,14 +127,17 @@ impl ObjectStore for Stalling {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
+        self.wait().await;
         self.inner.put_multipart_opts(location, options).await
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.wait().await;
         self.inner.get_opts(location, options).await
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.wait().await;
         self.inner.get_ranges(location, ranges).await
     }
 
@@ -110,18 +145,20 @@ impl ObjectStore for Stalling {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
+        self.wait_before(self.inner.delete_stream(locations))
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
+        self.wait_before(self.inner.list(prefix))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.wait().await;
         self.inner.list_with_delimiter(prefix).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.wait().await;
         self.inner.copy_opts(from, to, options).await
     }
 }
