@@ -20,6 +20,8 @@ use crate::support::table::set_property;
 
 /// Part of the name of all lists that the server writes.
 const LISTS: &str = "-0-";
+/// Part of the name of all lists that the clients write.
+const LISTS_OF_CLIENTS: &str = "-client.avro";
 /// Part of the name of all manifests that the server writes.
 const MANIFESTS: &str = "-m0.avro";
 
@@ -59,6 +61,34 @@ async fn failed_put_of_a_list_is_retried_until_it_succeeds() {
         assert_eq!(scene.faults.remaining(), 0, "both puts were affected");
         assert_snapshots(&scene, &[1, 2]).await;
     }
+}
+
+#[tokio::test]
+async fn lists_of_appends_that_wait_for_another_one_are_read_at_the_same_time() {
+    let (scene, _) = with_snapshot().await;
+    let current = LoadedTable::load(&scene.app).await;
+    let mut appends = Vec::new();
+    for id in [2, 3, 4] {
+        appends.push(current.append(&scene.app, id).await);
+    }
+    scene.faults.inject(Verb::Get, LISTS_OF_CLIENTS, Fault::Hang);
+    let before = scene.faults.count(Verb::Get, LISTS_OF_CLIENTS);
+    let commits = appends.iter().map(|append| append.commit(&scene.app));
+    let both_are_read = async {
+        while scene.faults.count(Verb::Get, LISTS_OF_CLIENTS) < before + 2 {
+            tokio::task::yield_now().await;
+        }
+        scene.faults.lift();
+    };
+    let responses = async { tokio::join!(futures::future::join_all(commits), both_are_read).0 };
+    for response in within(TIMEOUT, "reading the lists", responses).await {
+        response.expect(200);
+    }
+    let table = LoadedTable::load(&scene.app).await;
+    let ids: Vec<_> =
+        table.snapshots().iter().filter_map(|it| it["snapshot-id"].as_i64()).collect();
+    assert_eq!(ids.len(), 4, "{ids:?}");
+    assert_snapshots(&scene, &ids).await;
 }
 
 #[tokio::test]
