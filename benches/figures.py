@@ -106,11 +106,20 @@ def many_commits(results: Results) -> list[Figure]:
         for name, value in zip(("lost", "untrue_refusals"), wrong)
     )
     to_one = ratio(rate("commit", 100), rate("commit", 1))
+
+    def rebased(field: str, operation: str) -> float | None:
+        return results.value(field, part="rebases", operation=operation)
+
+    p99 = ratio(rebased("p99_us", "prepared"), 1000)
     return [
         Figure("distinct tables, store of 20 ms: 100 clients relative to 1", to_one, 80),
         Figure(
             "one table, store of 20 ms: properties by 100 clients", rate("commit-one", 100), 2000, unit="/s"
         ),
+        Figure("rebased appends of 32 clients: the first 1,984", rebased("throughput", "prepared"), 500, unit="/s"),
+        Figure("their p99", p99, at_most=150, unit="ms"),
+        Figure("appends that were not rebased", rebased("rejected", "prepared"), at_most=0, unit="appends"),
+        Figure("rebased appends during maintenance", rebased("throughput", "sustained"), 200, unit="/s"),
         Figure("appends to one table: acknowledged, but lost", lost, at_most=0, unit="appends"),
         Figure("appends to one table: rejected, but in the table", untrue, at_most=0, unit="appends"),
     ]

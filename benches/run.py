@@ -63,6 +63,8 @@ class Sizes:
     # Numbers of files of the tables whose scans are planned.
     files: tuple
     idle_seconds: int
+    # Duration of the appends to a table that is maintained at the same time.
+    sustained_seconds: int
 
 
 FULL = Sizes(
@@ -79,6 +81,7 @@ FULL = Sizes(
     tables=(1_000, 100_000, 1_000_000),
     files=(10_000, 100_000, 1_000_000),
     idle_seconds=180,
+    sustained_seconds=60,
 )
 QUICK = Sizes(
     rounds=1,
@@ -94,6 +97,7 @@ QUICK = Sizes(
     tables=(1_000, 10_000),
     files=(10_000,),
     idle_seconds=30,
+    sustained_seconds=3,
 )
 
 
@@ -190,6 +194,13 @@ def delayed(run: Run) -> None:
     with run.started(servers.SlatebergDelayed()) as alone:
         for scenario in ("commit", "commit-one", "append-one"):
             run.generator.run("delayed", scenario, alone, clients=clients)
+
+
+def rebases(run: Run) -> None:
+    """Appends to one table that the server rebases, on an object store that takes 20 ms for every request."""
+    seconds = run.sizes.sustained_seconds
+    with run.started(servers.SlatebergRebasing()) as alone:
+        run.generator.run("rebases", "append-blind", alone, clients=[32], seconds=seconds)
 
 
 def bare_put(run: Run) -> None:
@@ -354,6 +365,7 @@ PARTS = {
     "load-table": (load_table, 15, 1),
     "commit": (commit, 9, 1.5),
     "delayed": (delayed, 3, 0.7),
+    "rebases": (rebases, 4, 0.2),
     "bare-put": (bare_put, 0.5, 0.1),
     "kv": (key_value, 4, 0.7),
     "cluster-kv": (cluster_key_value, 8, 0),

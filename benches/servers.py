@@ -161,6 +161,23 @@ class SlatebergDelayed(Slateberg):
         return ["--latency-ms", str(self.latency_ms), "--memory"]
 
 
+class SlatebergRebasing(SlatebergDelayed):
+    """The same, but with its warehouse in a directory, where the load generator writes manifests of appends."""
+
+    name = "slateberg-rebasing"
+    notes = "state in memory, warehouse in a directory, every request to them takes 20 ms; rebases appends"
+
+    def __init__(self):
+        super().__init__()
+        self.environment = {
+            "SLATEBERG__CATALOG__APPEND_REBASE": "all",
+            "SLATEBERG__CATALOG__MAINTENANCE": "declared",
+        }
+
+    def options(self, _directory: Path) -> list:
+        return ["--latency-ms", str(self.latency_ms), "--memory-state"]
+
+
 class SlatebergScans(Slateberg):
     """slateberg with a manifest cache for tables with a million files."""
 
