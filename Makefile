@@ -160,7 +160,7 @@ wrk: ours ## maximum throughput of a server (needs wrk)
 # Remapping removes the paths of this machine in Rust and C, so that the same toolchain builds the
 # same bytes anywhere.
 TARGET = $(shell rustc -vV | sed -n 's/^host: //p')
-STATIC_BIN = $(CARGO_TARGET_DIR)/$(TARGET)/dist/slateberg
+STATIC_BIN = $(CARGO_TARGET_DIR)/$(TARGET)/release/slateberg
 CARGO_HOME ?= $(HOME)/.cargo
 REMAP = --remap-path-prefix=$(CURDIR)=/slateberg --remap-path-prefix=$(CARGO_HOME)=/cargo \
 	--remap-path-prefix=$(CARGO_TARGET_DIR)=/target
@@ -173,7 +173,7 @@ COMMIT = $(shell git rev-parse HEAD 2>&- || echo unknown)
 # C code embeds its compilation time unless SOURCE_DATE_EPOCH is set.
 static: ours ## the static binary for images and releases
 	SLATEBERG_COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH=0 CFLAGS='$(C_REMAP)' CXXFLAGS='$(C_REMAP)' RUSTFLAGS='-C target-feature=+crt-static $(REMAP)' \
-		cargo build --profile dist --locked --package slateberg --target $(TARGET)
+		cargo build --release --locked --package slateberg --target $(TARGET)
 
 image: static ## build a container image with docker, podman or buildah
 	scripts/image $(STATIC_BIN) $(TAG)

@@ -48,7 +48,13 @@ const CRATE_USERS: [(&str, &[&str]); 33] = [
     // The load generator writes to the object stores of servers, and delays their responses.
     (
         "object_store",
-        &["objects/", "store/open.rs", "load/bare_put.rs", "load/latency.rs", "load/stalls.rs"],
+        &[
+            "objects/",
+            "store/open.rs",
+            "load/bare_put.rs",
+            "load/command/serve.rs",
+            "load/slow_store.rs",
+        ],
     ),
     ("snap", &["objects/avro/decompress.rs"]),
     // Metadata files, manifests, and responses.

@@ -58,10 +58,11 @@ pub struct LocalFile {
 }
 
 impl LocalFile {
-    pub(super) fn new(path: &Path, root: &Path) -> Result<Self> {
-        let files = LocalFileSystem::new();
-        let (path, root) = (files.path_to_filesystem(path)?, files.path_to_filesystem(root)?);
-        Ok(Self { path, root })
+    /// Returns the file at this path, in the warehouse whose location has the path `root`.
+    pub(super) fn new(path: &Path, root: &str) -> Result<Self> {
+        let path = LocalFileSystem::new().path_to_filesystem(path)?;
+        // The conversion of text to a `Path` would encode some characters.
+        Ok(Self { path, root: PathBuf::from(format!("/{}", root.trim_matches('/'))) })
     }
 
     /// Returns the path.
@@ -162,6 +163,20 @@ mod tests {
             LocalFile { path, root: root.to_owned() }
         };
         (0..number).map(file).collect()
+    }
+
+    #[test]
+    fn directories_of_a_warehouse_with_any_characters_are_synced() {
+        for root in ["/data/team~a/wh", "/a%20b/[x]", "/", ""] {
+            let path = Path::parse(format!("{}/ns/t/metadata/1.json", root.trim_end_matches('/')))
+                .expect("a path");
+            let file = LocalFile::new(&path, root).expect("a file");
+            let parts = root.split('/').filter(|part| !part.is_empty()).count();
+            // The root, and three directories below it.
+            let wanted = file.path().ancestors().skip(1).take(4).collect::<Vec<_>>();
+            assert_eq!(file.directories().collect::<Vec<_>>(), wanted, "{root}");
+            assert_eq!(file.path().components().count(), parts + 5, "{root}");
+        }
     }
 
     #[test]

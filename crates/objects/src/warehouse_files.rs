@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::content::{Bounds, Content, Room};
 use super::error::Error;
-use super::local::{LocalFile, SyncLater};
+use super::local::{self, LocalFile, SyncLater};
 use super::location::{AZURE, Location};
 use super::redact::redact;
 use super::reserved::{Extent, Reserved};
@@ -275,19 +275,27 @@ impl Objects {
         if !target.root.is_local() {
             return Ok(None);
         }
-        let root = Path::from(target.root.path());
-        let file = LocalFile::new(&target.path, &root);
+        let file = LocalFile::new(&target.path, &target.root.path());
         file.map(Some).map_err(|error| self.failed(location, error))
     }
 
-    /// Writes a file, or replaces it.
+    /// Writes a file, or replaces it. The file and all directories above it are durable.
     pub(super) async fn replace(
         &self,
         warehouse: Uuid,
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), Error> {
-        self.put(warehouse, location, content, PutMode::Overwrite.into()).await
+        self.put(warehouse, location, content, PutMode::Overwrite.into()).await?;
+        let Some(file) = self.local_file(warehouse, location)? else { return Ok(()) };
+        // The put syncs the directory of the file, but not directories that an earlier put created.
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
+            let source = object_store::Error::Generic { store: "LocalFileSystem", source };
+            self.failed(location, source)
+        };
+        let syncing = tokio::task::spawn_blocking(move || local::sync(&[file]));
+        let results = syncing.await.map_err(|stopped| failed(stopped.into()))?;
+        results.into_iter().collect::<Result<(), _>>().map_err(|error| failed(error.into()))
     }
 
     async fn put(

@@ -3,6 +3,7 @@
 //! A commit does not wait for this sync. After a power failure, the next start restores the files
 //! from their markers, which are removed only after the sync.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,11 @@ use uuid::Uuid;
 
 use super::Pipeline;
 use super::file::{FileContent, WarehouseFile, WriteMode};
+use super::publications::{RETRY_DELAY_MAX, RETRY_DELAY_MIN};
 use super::sync_queue::UnsyncedFile;
 use crate::{Error, Result, lookup};
 use slateberg_base::error_chain::chain;
+use slateberg_base::retry::Backoff;
 use slateberg_objects::local::{self, LocalFile};
 use slateberg_store::keys::PublicationKey;
 use slateberg_store::read::StoreRead;
@@ -62,7 +65,8 @@ impl Pipeline {
                     Err(error) => {
                         let path = file.file.path().display();
                         tracing::warn!(%path, %error, "metadata file not synced: writing it again");
-                        tokio::spawn(Arc::clone(&self).rewrite(warehouse, file));
+                        let is_missing = error.kind() == ErrorKind::NotFound;
+                        tokio::spawn(Arc::clone(&self).rewrite(warehouse, file, is_missing));
                     }
                 }
             }
@@ -78,17 +82,26 @@ impl Pipeline {
     ///
     /// The sync of the file has failed. After that, Linux may regard content as written that is not
     /// on the disk, so another sync would succeed although the content is lost.
-    async fn rewrite(self: Arc<Self>, warehouse: Uuid, file: UnsyncedFile) {
+    async fn rewrite(self: Arc<Self>, warehouse: Uuid, file: UnsyncedFile, is_missing: bool) {
         let location = file.location.as_str();
-        match self.try_rewrite(warehouse, &file).await {
-            Ok(()) => self.complete_sync(file),
-            Err(error) => {
+        let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
+        while let Err(error) = self.try_rewrite(warehouse, &file, is_missing).await {
+            if self.store.check_open().is_err() {
                 tracing::warn!(location, %error, "metadata file not synced: the next start of the server writes it");
+                return;
             }
+            tracing::warn!(location, %error, "metadata file not synced: retrying");
+            backoff.wait().await;
         }
+        self.complete_sync(file);
     }
 
-    async fn try_rewrite(&self, warehouse: Uuid, file: &UnsyncedFile) -> Result<()> {
+    async fn try_rewrite(
+        &self,
+        warehouse: Uuid,
+        file: &UnsyncedFile,
+        is_missing: bool,
+    ) -> Result<()> {
         let (key, store) = (file.version.key(), self.store.latest());
         let Some(record) = lookup::record_with_dropped(&store, key.id).await? else {
             // The table was purged, with its files.
@@ -100,8 +113,9 @@ impl Pipeline {
         let Some(document) = self.document_to_publish(&record, key, &marker).await? else {
             return Err(Error::internal("chunks of an unsynced file were removed"));
         };
-        if record.version > key.version && !self.is_referenced(key.id, &file.location).await? {
-            // A job deletes files that have left the metadata log.
+        let is_superseded = record.version > key.version;
+        if is_missing && is_superseded && !self.is_referenced(key.id, &file.location).await? {
+            // A job has deleted the file, because it has left the metadata log.
             return Ok(());
         }
         let location = file.location.clone();

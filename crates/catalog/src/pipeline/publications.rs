@@ -27,8 +27,8 @@ use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{PromisedList, Publication, TabularRecord};
 
 /// The shortest and the longest wait before the next attempt to write a metadata file.
-const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
+pub(super) const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
+pub(super) const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
 /// Result of the attempt to finish the publications that an earlier process left incomplete.
 #[derive(Debug, Default)]
@@ -205,9 +205,14 @@ impl Pipeline {
     ) -> Result<Option<Document>> {
         let store = self.store.latest();
         match &marker.head {
-            _ if record.version == key.version => Ok(store.document(key.id).await?),
-            Some(head) if key.version < record.version => {
+            // The version of the table may have changed since the record was read, so this does not
+            // read the current metadata.
+            Some(head) if key.version <= record.version => {
                 Ok(store.document_of_marker(key, head).await?)
+            }
+            None if key.version == record.version => {
+                let document = store.document(key.id).await?;
+                Ok(document.filter(|document| document.version == key.version))
             }
             _ => Ok(None),
         }
