@@ -399,7 +399,9 @@ impl Source {
             let trimmed = line.trim_start();
             let indent = &line[..line.len() - trimmed.len()];
             let Some((_, signature)) = split_fn(trimmed) else { continue };
-            if trimmed.ends_with(';') {
+            // A function of a trait without a body ends with a semicolon.
+            let ends = |line: &&&str| line.ends_with([';', '{', '}']);
+            if lines[start..].iter().find(ends).is_none_or(|line| line.ends_with(';')) {
                 continue;
             }
             let close = format!("{indent}}}");
