@@ -46,6 +46,17 @@ use slateberg_store::records::PromisedList;
 
 /// Implemented for tables, whose commits can be rebased, and for views, whose commits cannot.
 pub(crate) trait Rebase: Grouped {
+    /// Returns the rebase of a commit if appends to its table are rebased. If the table has already
+    /// changed since the client loaded it, also reads the files that the rebase needs, and writes
+    /// the manifests that it needs. So the commit does not do this while it is in the lane.
+    fn prepare_rebase(
+        tabulars: &Tabulars,
+        cx: &RequestContext,
+        id: Uuid,
+        change: &Change<Self>,
+        request: &CommitRequest,
+    ) -> impl Future<Output = Result<Option<Arc<PreparedRebase>>>> + Send;
+
     /// Reads the files that the rebase of a commit needs, because another commit will change the
     /// table before it. So the commit does not read them while it is in the lane.
     fn read_ahead(
@@ -65,17 +76,6 @@ pub(crate) trait Rebase: Grouped {
         change: &Change<Self>,
         prepared: &PreparedRebase,
     ) -> impl Future<Output = std::result::Result<(), Unapplied>> + Send;
-
-    /// Returns the rebase of a commit if appends to its table are rebased. If the table has already
-    /// changed since the client loaded it, also reads the files that the rebase needs, and writes
-    /// the manifests that it needs. So the commit does not do this while it is in the lane.
-    fn prepare_rebase(
-        tabulars: &Tabulars,
-        cx: &RequestContext,
-        id: Uuid,
-        change: &Change<Self>,
-        request: &CommitRequest,
-    ) -> impl Future<Output = Result<Option<Arc<PreparedRebase>>>> + Send;
 }
 
 impl Rebase for TableMetadata {
