@@ -62,7 +62,8 @@ impl Serve {
         dependencies: Dependencies,
         change: impl FnOnce(&mut Settings),
     ) -> Outcome {
-        runtime()?.block_on(async {
+        let runtime = runtime()?;
+        let outcome = runtime.block_on(async {
             let sources = self.common.sources();
             let change = |settings: &mut Settings| {
                 self.change(settings);
@@ -88,7 +89,10 @@ impl Serve {
                 tracing::warn!(variable, help, "unknown environment variable");
             }
             serve(settings, dependencies, traces).await
-        })
+        });
+        // The store is closed. A disk that does not respond must not delay the end.
+        runtime.shutdown_background();
+        outcome
     }
 
     fn change(&self, settings: &mut Settings) {

@@ -41,10 +41,13 @@ mod checkpoints;
 mod client;
 mod damage;
 mod descriptors;
+#[cfg(target_os = "linux")]
+mod disk_faults;
 mod encryption;
 mod full_disk;
 mod journal;
 mod kills;
+#[cfg(target_os = "linux")]
 mod power_failures;
 mod processes;
 mod server;

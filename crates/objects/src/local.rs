@@ -14,10 +14,9 @@ use object_store::{ObjectStore, PutOptions, PutPayload, PutResult, Result};
 
 use super::forward::forward_all_but_put;
 
-/// Number of files from which on their whole file system is written to the disk first.
-const FILES_MIN_FOR_FILE_SYSTEM: usize = 16;
-/// Number of threads that sync many files.
-const THREADS: usize = 4;
+/// Maximum number of threads that sync files. File systems write files together that several threads
+/// sync at the same time.
+const THREADS_MAX: usize = 16;
 
 /// Extension of a put after which the caller syncs the file itself.
 #[derive(Debug, Clone, Copy)]
@@ -82,15 +81,15 @@ impl LocalFile {
 /// After an error, another sync may succeed although the content is lost. So the caller has to write
 /// the file again.
 pub fn sync(files: &[LocalFile]) -> Vec<io::Result<()>> {
-    let threads = if files.len() < FILES_MIN_FOR_FILE_SYSTEM { 1 } else { THREADS };
-    if threads > 1 {
-        start_sync_of_file_systems(files);
-    }
+    sync_by(files, sync_one)
+}
+
+fn sync_by(files: &[LocalFile], sync_one: impl SyncOne) -> Vec<io::Result<()>> {
     let paths: Vec<&FilePath> = files.iter().map(LocalFile::path).collect();
-    let synced = sync_each(&paths, threads);
+    let synced = sync_each(&paths, &sync_one);
     let all: BTreeSet<_> = files.iter().flat_map(LocalFile::directories).collect();
     let directories: Vec<_> = all.into_iter().collect();
-    let results = sync_each(&directories, threads);
+    let results = sync_each(&directories, &sync_one);
     let failed: BTreeMap<_, _> = directories
         .into_iter()
         .zip(results)
@@ -113,14 +112,24 @@ pub fn sync(files: &[LocalFile]) -> Vec<io::Result<()>> {
         .collect()
 }
 
+/// A function that syncs a file or a directory.
+trait SyncOne: Fn(&FilePath) -> io::Result<()> + Sync {}
+
+impl<F: Fn(&FilePath) -> io::Result<()> + Sync> SyncOne for F {}
+
+fn sync_one(path: &FilePath) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
 /// Syncs files or directories, and returns their results in order.
-fn sync_each(paths: &[&FilePath], threads: usize) -> Vec<io::Result<()>> {
+fn sync_each(paths: &[&FilePath], sync_one: &impl SyncOne) -> Vec<io::Result<()>> {
     let sync = |part: &[&FilePath]| part.iter().map(|path| sync_one(path)).collect::<Vec<_>>();
-    if threads == 1 || paths.is_empty() {
+    let files_per_thread = paths.len().div_ceil(THREADS_MAX);
+    if files_per_thread <= 1 {
         return sync(paths);
     }
     std::thread::scope(|scope| {
-        let parts = paths.chunks(paths.len().div_ceil(threads));
+        let parts = paths.chunks(files_per_thread);
         let running: Vec<_> =
             parts.map(|part| (part.len(), scope.spawn(move || sync(part)))).collect();
         let failed = |len| (0..len).map(|_| Err(io::Error::other("a sync panicked"))).collect();
@@ -131,26 +140,10 @@ fn sync_each(paths: &[&FilePath], threads: usize) -> Vec<io::Result<()>> {
     })
 }
 
-fn sync_one(path: &FilePath) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
-/// Writes the file systems that contain these files to their disks. After that, the syncs of the
-/// files have little to write, but only they report errors reliably.
-fn start_sync_of_file_systems(files: &[LocalFile]) {
-    #[cfg(target_os = "linux")]
-    for root in files.iter().map(|file| &file.root).collect::<BTreeSet<_>>() {
-        if let Ok(root) = File::open(root) {
-            let _ = rustix::fs::syncfs(root);
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = files;
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::Mutex;
 
     use super::*;
 
@@ -180,13 +173,31 @@ mod tests {
     }
 
     #[test]
-    fn few_and_many_files_are_synced() {
+    fn all_files_and_the_directories_above_them_are_synced() {
         let directory = tempfile::tempdir().expect("there is room");
-        for number in [0, 1, FILES_MIN_FOR_FILE_SYSTEM, 101] {
-            let results = sync(&files(directory.path(), number));
+        let root = directory.path();
+        for number in [0, 1, THREADS_MAX, 2 * THREADS_MAX + 1] {
+            let files = files(root, number);
+            let synced = Mutex::new(Vec::new());
+            let results = sync_by(&files, |path: &FilePath| {
+                synced.lock().expect("no panic").push(path.to_owned());
+                sync_one(path)
+            });
             assert_eq!(results.len(), number);
             assert!(results.iter().all(io::Result::is_ok), "{results:?}");
+            let mut synced = synced.into_inner().expect("no panic");
+            synced.sort();
+            let all: BTreeSet<_> = files.iter().flat_map(|file| file.path.ancestors()).collect();
+            assert_eq!(synced, all.into_iter().collect::<Vec<_>>(), "each exactly once");
         }
+    }
+
+    /// A sync of `/dev/null` fails, although it can be opened.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn sync_asks_the_file_system() {
+        let error = sync_one("/dev/null".as_ref()).expect_err("a device has no content");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
@@ -199,6 +210,20 @@ mod tests {
             let failed: Vec<_> = sync(&files).iter().map(io::Result::is_err).collect();
             let expected: Vec<_> = (0..number).map(|file| file == 1 || file == 2).collect();
             assert_eq!(failed, expected);
+        }
+    }
+
+    #[test]
+    fn failed_sync_of_a_directory_is_an_error_of_all_files_below_it() {
+        let directory = tempfile::tempdir().expect("there is room");
+        let files = files(directory.path(), 40);
+        let broken = files[1].path.parent().expect("a directory");
+        let results = sync_by(&files, |path: &FilePath| match path == broken {
+            true => Err(io::Error::other("input/output error")),
+            false => sync_one(path),
+        });
+        for (file, result) in files.iter().zip(results) {
+            assert_eq!(result.is_err(), file.path.starts_with(broken), "{}", file.path.display());
         }
     }
 

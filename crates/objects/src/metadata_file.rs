@@ -134,15 +134,12 @@ pub async fn create(
     text: &SegmentedJson,
 ) -> Result<Option<LocalFile>, Error> {
     let content = encode(location, text).await;
-    let file = objects.local_file(warehouse, location)?;
-    let created = match file {
-        Some(_) => objects.create_unsynced(warehouse, location, content).await,
-        None => objects.create(warehouse, location, content).await,
+    let taken = match objects.create_unsynced(warehouse, location, content).await {
+        Err(Error::Taken(taken)) => taken,
+        created => return created,
     };
-    let Err(error) = created else { return Ok(file) };
-    let Error::Taken(taken) = error else { return Err(error) };
     match contains_json(objects, warehouse, location, text).await {
-        Ok(true) => Ok(file),
+        Ok(true) => objects.local_file(warehouse, location),
         // An unreadable file has other content.
         Ok(false) | Err(Error::Unreadable { .. }) => Err(Error::Taken(taken)),
         Err(error) => Err(error),

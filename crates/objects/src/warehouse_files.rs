@@ -248,20 +248,25 @@ impl Objects {
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), Error> {
-        self.put(warehouse, location, content, PutMode::Create.into()).await
+        let target = self.target_among(warehouse, location, true)?;
+        self.put(&target, location, content, PutMode::Create.into()).await
     }
 
-    /// Creates a file like [`create`](Self::create), but leaves the sync of its
-    /// [local file](Self::local_file) to the caller.
+    /// Creates a file like [`create`](Self::create). If the file is on the local file system, does
+    /// not sync it, and returns it. The caller has to [sync](local::sync) it.
     pub(super) async fn create_unsynced(
         &self,
         warehouse: Uuid,
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<LocalFile>, Error> {
+        let target = self.target_among(warehouse, location, true)?;
+        let file = self.local_file_at(&target, location)?;
         let mut options = PutOptions::from(PutMode::Create);
-        options.extensions.insert(SyncLater);
-        self.put(warehouse, location, content, options).await
+        if file.is_some() {
+            options.extensions.insert(SyncLater);
+        }
+        self.put(&target, location, content, options).await.map(|()| file)
     }
 
     /// Returns a file that is on the local file system. Returns `None` for a file in a bucket. Also
@@ -271,7 +276,14 @@ impl Objects {
         warehouse: Uuid,
         location: &str,
     ) -> Result<Option<LocalFile>, Error> {
-        let target = self.target_among(warehouse, location, true)?;
+        self.local_file_at(&self.target_among(warehouse, location, true)?, location)
+    }
+
+    fn local_file_at(
+        &self,
+        target: &AccessibleFile<'_>,
+        location: &str,
+    ) -> Result<Option<LocalFile>, Error> {
         if !target.root.is_local() {
             return Ok(None);
         }
@@ -286,8 +298,9 @@ impl Objects {
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), Error> {
-        self.put(warehouse, location, content, PutMode::Overwrite.into()).await?;
-        let Some(file) = self.local_file(warehouse, location)? else { return Ok(()) };
+        let target = self.target_among(warehouse, location, true)?;
+        self.put(&target, location, content, PutMode::Overwrite.into()).await?;
+        let Some(file) = self.local_file_at(&target, location)? else { return Ok(()) };
         // The put syncs the directory of the file, but not directories that an earlier put created.
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
             let source = object_store::Error::Generic { store: "LocalFileSystem", source };
@@ -300,12 +313,11 @@ impl Objects {
 
     async fn put(
         &self,
-        warehouse: Uuid,
+        target: &AccessibleFile<'_>,
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
         options: PutOptions,
     ) -> Result<(), Error> {
-        let target = self.target_among(warehouse, location, true)?;
         let payload = PutPayload::from_iter(content);
         match target.object_store.put_opts(&target.path, payload, options).await {
             Ok(_) => Ok(()),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use slatedb::config::{CloseOptions, FlushType};
 use slatedb::{CloseReason, Db};
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::block_cache::BlockCaches;
 use super::change_feed::ChangeFeed;
@@ -112,6 +113,7 @@ impl Store {
     /// Reports the metrics.
     pub fn collect(&self, into: &mut Collection) {
         self.shared.metrics.collect(into);
+        self.shared.unsynced.collect(into);
         self.shared.caches.collect(into);
         self.shared.location.storage.collect(into);
         self.record_cache_usage().collect(into, "record", "Names and small records");
@@ -131,6 +133,12 @@ impl Store {
     /// Notifies the receivers of [`Store::sync_needed`].
     pub fn request_sync(&self) {
         self.shared.unsynced.request_sync();
+    }
+
+    /// Waits until all metadata files of a table or view are synced.
+    #[boxed]
+    pub async fn wait_synced(&self, id: Uuid) -> Result<(), Error> {
+        self.shared.unsynced.wait_synced(id).await
     }
 
     /// Errors if the store currently rejects writes.

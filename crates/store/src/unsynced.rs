@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::error::Error;
 use super::keys::PublicationKey;
 use slateberg_base::error_chain::Cause;
+use slateberg_telemetry::collection::Collection;
 
 /// Maximum time that a transaction waits for a sync.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(10);
@@ -57,12 +58,24 @@ impl UnsyncedFiles {
         self.needed.send_replace(());
     }
 
+    /// Reports the metrics.
+    pub(super) fn collect(&self, into: &mut Collection) {
+        let help = "Metadata files on local file systems that are written but not synced.";
+        let files = self.lock().values().sum::<usize>();
+        into.gauge("slateberg.metadata.unsynced", "{file}", help, Vec::new(), files as f64);
+    }
+
     /// Waits until all files of a table or view are synced.
+    ///
+    /// # Errors
+    /// Errors if this takes too long.
     pub(super) async fn wait_synced(&self, id: Uuid) -> Result<(), Error> {
         let mut synced = self.synced.subscribe();
         let waiting = async {
-            while self.lock().contains_key(&id) {
+            if self.lock().contains_key(&id) {
                 self.request_sync();
+            }
+            while self.lock().contains_key(&id) {
                 // The sender is a member of `self`, so it is not dropped.
                 let _ = synced.changed().await;
             }

@@ -3,22 +3,23 @@
 //! A commit does not wait for this sync. After a power failure, the next start restores the files
 //! from their markers, which are removed only after the sync.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::Pipeline;
 use super::file::{FileContent, WarehouseFile, WriteMode};
-use super::publications::{RETRY_DELAY_MAX, RETRY_DELAY_MIN};
-use super::sync_queue::UnsyncedFile;
+use super::publications::{RETRY_DELAY_MAX, RETRY_DELAY_MIN, try_publish};
+use super::sync_queue::{Room, UnsyncedFile};
+use super::{NewFile, Pipeline};
+use crate::tabular::metadata::is_deleted_after_commit;
 use crate::{Error, Result, lookup};
 use slateberg_base::error_chain::chain;
 use slateberg_base::retry::Backoff;
 use slateberg_objects::local::{self, LocalFile};
 use slateberg_store::keys::PublicationKey;
 use slateberg_store::read::StoreRead;
+use slateberg_store::records::TabularRecord;
 
 /// Time for which files are collected, to sync them together.
 const COLLECTION_TIME: Duration = Duration::from_millis(200);
@@ -26,19 +27,37 @@ const COLLECTION_TIME: Duration = Duration::from_millis(200);
 const LAST_SYNC_MAX: Duration = Duration::from_secs(10);
 
 impl Pipeline {
+    /// Waits until the metadata files of a change may be written, because not too many other files
+    /// are unsynced. Returns `None` for files that are synced before the response.
+    pub(super) async fn room(&self, versions: &[NewFile]) -> Result<Option<Room>> {
+        let files = || versions.iter().flat_map(|version| &version.files);
+        let number = files().filter(|file| file.is_synced_later()).count();
+        let Some(first) = files().next().filter(|_| number > 0) else { return Ok(None) };
+        // All files of a change are in the same warehouse.
+        let room = self.sync_queue.room(first.warehouse, number);
+        tokio::time::timeout(self.deadline, room).await.map_err(|_| {
+            Error::unavailable(
+                "The disk of the warehouse does not sync metadata files",
+                "too many metadata files are not synced",
+            )
+        })
+    }
+
     /// Completes the publication of a version whose files exist. If its metadata file is not synced,
     /// removes the marker only after the sync.
     pub(super) fn complete_publication(
         self: &Arc<Self>,
         key: PublicationKey,
         unsynced: Option<(&WarehouseFile, LocalFile)>,
+        room: Option<&Room>,
     ) {
         self.store.mark_published(key);
         let Some((WarehouseFile { warehouse, location, .. }, file)) = unsynced else {
             return self.store.queue_marker_removal(key);
         };
         let (version, location) = (self.store.register_unsynced(key), location.clone());
-        if self.sync_queue.add(*warehouse, UnsyncedFile { version, location, file }) {
+        let file = UnsyncedFile { version, location, file, _room: room.cloned() };
+        if self.sync_queue.add(*warehouse, file) {
             tokio::spawn(Arc::clone(self).sync_files(*warehouse));
         }
     }
@@ -65,8 +84,7 @@ impl Pipeline {
                     Err(error) => {
                         let path = file.file.path().display();
                         tracing::warn!(%path, %error, "metadata file not synced: writing it again");
-                        let is_missing = error.kind() == ErrorKind::NotFound;
-                        tokio::spawn(Arc::clone(&self).rewrite(warehouse, file, is_missing));
+                        tokio::spawn(Arc::clone(&self).rewrite(warehouse, file));
                     }
                 }
             }
@@ -82,10 +100,10 @@ impl Pipeline {
     ///
     /// The sync of the file has failed. After that, Linux may regard content as written that is not
     /// on the disk, so another sync would succeed although the content is lost.
-    async fn rewrite(self: Arc<Self>, warehouse: Uuid, file: UnsyncedFile, is_missing: bool) {
+    async fn rewrite(self: Arc<Self>, warehouse: Uuid, file: UnsyncedFile) {
         let location = file.location.as_str();
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
-        while let Err(error) = self.try_rewrite(warehouse, &file, is_missing).await {
+        while let Err(error) = self.try_rewrite(warehouse, &file).await {
             if self.store.check_open().is_err() {
                 tracing::warn!(location, %error, "metadata file not synced: the next start of the server writes it");
                 return;
@@ -96,39 +114,49 @@ impl Pipeline {
         self.complete_sync(file);
     }
 
-    async fn try_rewrite(
-        &self,
-        warehouse: Uuid,
-        file: &UnsyncedFile,
-        is_missing: bool,
-    ) -> Result<()> {
+    async fn try_rewrite(&self, warehouse: Uuid, file: &UnsyncedFile) -> Result<()> {
+        let _turn = self.sync_queue.rewrite().await;
         let (key, store) = (file.version.key(), self.store.latest());
         let Some(record) = lookup::record_with_dropped(&store, key.id).await? else {
             // The table was purged, with its files.
             return Ok(());
         };
+        if self.was_deleted(&record, key, &file.location).await? {
+            return Ok(());
+        }
         let Some(marker) = store.get(&key).await? else {
             return Err(Error::internal("an unsynced file has no marker"));
         };
         let Some(document) = self.document_to_publish(&record, key, &marker).await? else {
             return Err(Error::internal("chunks of an unsynced file were removed"));
         };
-        let is_superseded = record.version > key.version;
-        if is_missing && is_superseded && !self.is_referenced(key.id, &file.location).await? {
-            // A job has deleted the file, because it has left the metadata log.
-            return Ok(());
-        }
         let location = file.location.clone();
         let file =
             WarehouseFile { warehouse, location, content: FileContent::Metadata(document.text) };
-        self.publish(&file, WriteMode::Rewrite).await.map(|_| ())
+        try_publish(&self.objects(), &file, WriteMode::Rewrite).await?;
+        Ok(())
     }
 
-    /// Whether the metadata of a table or view contains this location, such as in its metadata log.
-    async fn is_referenced(&self, id: Uuid, location: &str) -> Result<bool> {
-        let current = self.store.latest().document(id).await?;
-        let text = current.map(|current| current.text.to_bytes()).unwrap_or_default();
-        Ok(String::from_utf8_lossy(&text).contains(location))
+    /// Whether the metadata file of a superseded version is missing because a job has deleted it
+    /// after it left the metadata log of its table.
+    pub(super) async fn was_deleted(
+        &self,
+        record: &TabularRecord,
+        key: PublicationKey,
+        location: &str,
+    ) -> Result<bool> {
+        if key.version >= record.version || location == record.metadata_location {
+            return Ok(false);
+        }
+        // After an error, the file is written, which reports the error.
+        let exists = self.objects().exists(record.warehouse, location).await;
+        if !matches!(exists, Ok(false)) {
+            return Ok(false);
+        }
+        match self.store.latest().document(key.id).await? {
+            Some(current) => is_deleted_after_commit(&current.text, location),
+            None => Ok(false),
+        }
     }
 
     /// Completes all publications before the store is closed: syncs all files, and removes the

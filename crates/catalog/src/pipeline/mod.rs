@@ -37,7 +37,7 @@ use tracing::{Instrument, Span};
 use self::file::{WarehouseFile, WriteMode};
 use self::lanes::{LaneGuard, Lanes};
 use self::pending::{PendingPublication, PendingPublications};
-use self::sync_queue::SyncQueue;
+use self::sync_queue::{Room, SyncQueue};
 use super::detached::detached;
 use super::disk_space::DiskSpace;
 use super::version_cache::{CachedVersion, VersionCache};
@@ -114,6 +114,8 @@ struct PendingCommit {
     files: Vec<(PublicationKey, WarehouseFile)>,
     pending: PendingPublication,
     lanes: LaneGuard,
+    /// Room for the metadata files, until they are synced.
+    room: Option<Room>,
 }
 
 /// Reason why a transaction was not written.
@@ -202,6 +204,7 @@ impl Pipeline {
         W: Fn(Arc<Transaction>) -> F + Send,
     {
         let Write { action, permit, lanes, versions } = write;
+        let room = self.room(&versions).await?;
         // The versions are registered before the transaction, because no reader may get a version
         // whose metadata file is missing.
         let pending = self.pending.register(versions.iter().map(|version| version.key).collect());
@@ -224,7 +227,7 @@ impl Pipeline {
             }
             files.extend(new.into_iter().map(|file| (key, file)));
         }
-        let commit = PendingCommit { accepted, files, pending, lanes };
+        let commit = PendingCommit { accepted, files, pending, lanes, room };
         let lanes = self.complete(commit).await?;
         Ok(Some(Committed { value, lanes }))
     }
@@ -234,22 +237,20 @@ impl Pipeline {
     async fn complete(self: &Arc<Self>, commit: PendingCommit) -> Result<LaneGuard> {
         let pipeline = Arc::clone(self);
         let completing = async move {
-            let PendingCommit { accepted, files, pending, lanes } = commit;
+            let PendingCommit { accepted, files, pending, lanes, room } = commit;
             let durable = async {
                 let phase = pipeline.phase(CommitPhase::Wal);
                 accepted.durable().instrument(phase.span()).await
             };
             let publishing = &pipeline;
             let published = files.iter().map(|(_, file)| async move {
-                if file.is_synced_later() {
-                    publishing.sync_queue.wait_for_room(file.warehouse).await;
-                }
                 let phase = publishing.phase(CommitPhase::Metadata);
                 publishing.publish(file, WriteMode::Create).instrument(phase.span()).await
             });
             let (durable, published) = tokio::join!(durable, futures::future::join_all(published));
             durable?;
-            let complete = pipeline.complete_published(pending.keys(), &files, published);
+            let complete =
+                pipeline.complete_published(pending.keys(), &files, published, room.as_ref());
             drop(pending);
             complete.map(|()| lanes)
         };

@@ -5,14 +5,16 @@
 //! next start finishes the incomplete publications.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use uuid::Uuid;
 
 use super::Pipeline;
 use super::file::{FileContent, WarehouseFile, WriteMode};
+use super::sync_queue::Room;
 use crate::{Error, Result, lookup};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::Progress;
@@ -29,6 +31,8 @@ use slateberg_store::records::{PromisedList, Publication, TabularRecord};
 /// The shortest and the longest wait before the next attempt to write a metadata file.
 pub(super) const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 pub(super) const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
+/// Maximum number of publications of an earlier process that are finished at the same time.
+const CONCURRENT_MAX: usize = 16;
 
 /// Result of the attempt to finish the publications that an earlier process left incomplete.
 #[derive(Debug, Default)]
@@ -62,9 +66,36 @@ struct ToPublish {
 /// Outcome of the wait for a publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Completion {
-    Written { replaced: bool },
+    Written {
+        replaced: bool,
+    },
+    /// The file is not needed anymore.
+    Obsolete,
     Failed,
     Late,
+    /// The publication belongs to another warehouse than the requested one.
+    NotWanted,
+}
+
+/// Warehouses that have not accepted a file in time, so that no further file waits for them.
+struct LateWarehouses {
+    patience: Duration,
+    warehouses: Mutex<HashSet<Uuid>>,
+}
+
+impl LateWarehouses {
+    fn lock(&self) -> MutexGuard<'_, HashSet<Uuid>> {
+        self.warehouses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, warehouse: Uuid) {
+        self.lock().insert(warehouse);
+    }
+
+    /// Returns the time for which the next file of a warehouse may wait.
+    fn at_most(&self, warehouse: Uuid) -> Duration {
+        if self.lock().contains(&warehouse) { Duration::ZERO } else { self.patience }
+    }
 }
 
 impl Pipeline {
@@ -110,6 +141,7 @@ impl Pipeline {
         keys: &[PublicationKey],
         files: &[(PublicationKey, WarehouseFile)],
         published: Vec<Result<PublishedFile>>,
+        room: Option<&Room>,
     ) -> Result<()> {
         let (mut unsynced, mut failed) = (HashMap::new(), HashMap::new());
         for ((key, file), published) in files.iter().zip(published) {
@@ -123,7 +155,7 @@ impl Pipeline {
             }
         }
         for key in keys.iter().filter(|key| !failed.contains_key(key)) {
-            self.complete_publication(*key, unsynced.remove(key));
+            self.complete_publication(*key, unsynced.remove(key), room);
         }
         failed.into_values().next().map_or(Ok(()), Err)
     }
@@ -150,48 +182,73 @@ impl Pipeline {
         let store = self.store.latest();
         let markers =
             store.scan::<PublicationKey>(&KeyRange::all(KeySpace::Publications), None).await?;
-        let mut outcome = FinishedPublications::default();
-        // Warehouses that exceeded `patience`.
-        let mut late = HashSet::new();
+        let late = LateWarehouses { patience, warehouses: Mutex::default() };
         let phase = progress.phase("publishing metadata files", Some(markers.len() as u64));
-        for (key, marker) in &markers {
+        let (late, phase) = (&late, &phase);
+        let had_markers = !markers.is_empty();
+        let finishing = markers.into_iter().map(|(key, marker)| async move {
+            let finished = self.finish_marker(key, &marker, warehouse, late).await;
             phase.advance(1);
-            let record = lookup::record_with_dropped(&store, key.id).await?;
-            if warehouse.is_some() && record.as_ref().map(|record| record.warehouse) != warehouse {
-                continue;
-            }
-            if let Some(record) = record
-                && let Some(document) = self.document_to_publish(&record, *key, marker).await?
-            {
-                let location = marker.metadata_location.clone();
-                if let Err(error) = self.objects().check(record.warehouse, &location) {
-                    tracing::error!(location, %error, "publication left pending: its warehouse is not configured, or does not accept this location");
-                    outcome.unfinished.push(location);
-                    continue;
-                }
-                let warehouse = record.warehouse;
-                let content = FileContent::Metadata(document.text);
-                let file = WarehouseFile { warehouse, location, content };
-                let lists = marker.lists.clone();
-                let is_current = record.version == key.version;
-                let to_publish = ToPublish { key: *key, is_current, lists, file };
-                let at_most = if late.contains(&warehouse) { Duration::ZERO } else { patience };
-                let finish = self.finish_publication(to_publish, at_most).await?;
-                if finish == Completion::Late {
-                    late.insert(warehouse);
-                }
-                outcome.add(finish, &marker.metadata_location);
-                continue;
-            }
-            self.store.mark_published(*key);
-            self.store.queue_marker_removal(*key);
-            outcome.finished += 1;
+            finished.map(|completion| (completion, marker.metadata_location))
+        });
+        let mut finishing = stream::iter(finishing).buffer_unordered(CONCURRENT_MAX);
+        let mut outcome = FinishedPublications::default();
+        while let Some((completion, location)) = finishing.try_next().await? {
+            outcome.add(completion, &location);
         }
         self.store.check_open()?;
-        if !markers.is_empty() {
+        if had_markers {
             self.remove_completed_markers().await?;
         }
         Ok(outcome)
+    }
+
+    /// Finishes the publication of one marker.
+    async fn finish_marker(
+        self: &Arc<Self>,
+        key: PublicationKey,
+        marker: &Publication,
+        only_in: Option<Uuid>,
+        late: &LateWarehouses,
+    ) -> Result<Completion> {
+        let record = lookup::record_with_dropped(&self.store.latest(), key.id).await?;
+        if only_in.is_some() && record.as_ref().map(|record| record.warehouse) != only_in {
+            return Ok(Completion::NotWanted);
+        }
+        let obsolete = || {
+            self.store.mark_published(key);
+            self.store.queue_marker_removal(key);
+            Ok(Completion::Obsolete)
+        };
+        let Some(record) = record else { return obsolete() };
+        let (warehouse, location) = (record.warehouse, marker.metadata_location.clone());
+        let is_current = record.version == key.version;
+        let document = match self.document_to_publish(&record, key, marker).await {
+            // The other tables can be served.
+            Err(error) if !is_current && matches!(error, Error::Internal { .. }) => {
+                tracing::error!(location, %error, "publication left pending: its record cannot be read");
+                return Ok(Completion::Failed);
+            }
+            document => document?,
+        };
+        let Some(document) = document else { return obsolete() };
+        if let Err(error) = self.objects().check(warehouse, &location) {
+            tracing::error!(location, %error, "publication left pending: its warehouse is not configured, or does not accept this location");
+            return Ok(Completion::Failed);
+        }
+        if self.was_deleted(&record, key, &location).await? {
+            return obsolete();
+        }
+        let content = FileContent::Metadata(document.text);
+        let file = WarehouseFile { warehouse, location, content };
+        let lists = marker.lists.clone();
+        let completion = self
+            .finish_publication(ToPublish { key, is_current, lists, file }, late.at_most(warehouse))
+            .await?;
+        if completion == Completion::Late {
+            late.add(warehouse);
+        }
+        Ok(completion)
     }
 
     /// Returns the metadata of the version of a marker. Returns `None` if the marker is obsolete:
@@ -245,7 +302,7 @@ impl Pipeline {
             };
             let completion = match published {
                 Ok(PublishedFile { replaced, .. }) => {
-                    pipeline.complete_publication(key, None);
+                    pipeline.complete_publication(key, None, None);
                     if let Some(version) = unsynced {
                         version.synced();
                     }
@@ -316,7 +373,7 @@ impl Pipeline {
 }
 
 /// Makes one attempt to write a file.
-async fn try_publish(
+pub(super) async fn try_publish(
     objects: &Objects,
     file: &WarehouseFile,
     mode: WriteMode,
@@ -341,6 +398,8 @@ impl FinishedPublications {
                 self.finished += 1;
                 self.replaced.extend(replaced.then(|| location.to_owned()));
             }
+            Completion::Obsolete => self.finished += 1,
+            Completion::NotWanted => {}
             Completion::Failed | Completion::Late => self.unfinished.push(location.to_owned()),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::version_cache::ParsedMetadata;
@@ -25,6 +26,34 @@ use slateberg_store::records::ChangeAction;
 /// Table property. If it is `true`, metadata files that are no longer in the metadata log are
 /// deleted.
 const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
+
+/// Whether a table's property requests that metadata files are deleted which are no longer in its
+/// metadata log, and an earlier metadata file is not in it. This is never the case for a view.
+pub(crate) fn is_deleted_after_commit(metadata: &SegmentedJson, location: &str) -> Result<bool> {
+    let named: NamedFiles =
+        serde_json::from_slice(&metadata.to_bytes()).map_err(Error::internal)?;
+    Ok(deletes_after_commit(&named.properties)
+        && named.metadata_log.iter().all(|entry| entry.metadata_file != location))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct NamedFiles {
+    #[serde(default)]
+    properties: BTreeMap<String, String>,
+    #[serde(default)]
+    metadata_log: Vec<NamedFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct NamedFile {
+    metadata_file: String,
+}
+
+fn deletes_after_commit(properties: &BTreeMap<String, String>) -> bool {
+    properties.get(DELETE_AFTER_COMMIT).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
 
 /// Names, in the change log, logs and metrics, for the transactions that change a table or view.
 #[derive(Debug, Clone, Copy)]
@@ -208,8 +237,7 @@ impl TabularMetadata for TableMetadata {
     }
 
     fn outdated_files(before: &Self, after: &Self) -> Vec<String> {
-        let wanted = after.properties.get(DELETE_AFTER_COMMIT);
-        if !wanted.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        if !deletes_after_commit(&after.properties) {
             return Vec::new();
         }
         let current: HashSet<_> = after.metadata_log.iter().map(|it| it.metadata_file()).collect();
