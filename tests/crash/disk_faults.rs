@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::UNIX_EPOCH;
 
 use crate::server::Server;
 
@@ -23,9 +24,12 @@ pub struct FaultyDisk {
 /// A sync of a file or directory.
 struct Sync {
     succeeded: bool,
-    inode: u64,
+    file: FileId,
     path: PathBuf,
 }
+
+/// An inode and the time of its birth in nanoseconds, because file systems reuse inodes.
+type FileId = (u64, u128);
 
 impl FaultyDisk {
     pub fn new() -> Self {
@@ -77,13 +81,10 @@ impl FaultyDisk {
     fn syncs(&self) -> Vec<Sync> {
         let log = fs::read_to_string(self.directory.path().join("syncs")).unwrap_or_default();
         let parse = |line: &str| {
-            let mut parts = line.splitn(3, ' ');
-            let (outcome, inode, path) = (parts.next()?, parts.next()?, parts.next()?);
-            Some(Sync {
-                succeeded: outcome == "synced",
-                inode: inode.parse().ok()?,
-                path: path.into(),
-            })
+            let mut parts = line.splitn(4, ' ');
+            let succeeded = parts.next()? == "synced";
+            let file = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            Some(Sync { succeeded, file, path: parts.next()?.into() })
         };
         log.lines().filter_map(parse).collect()
     }
@@ -93,8 +94,8 @@ impl FaultyDisk {
     pub fn unsynced<'a>(&self, files: impl IntoIterator<Item = &'a PathBuf>) -> Vec<&'a PathBuf> {
         let (syncs, data_dir) = (self.syncs(), self.data_dir());
         let is_synced = |path: &Path| {
-            let inode = fs::metadata(path).expect("the file exists").ino();
-            let own = |sync: &Sync| sync.inode == inode && sync.path == path;
+            let file = id(path);
+            let own = |sync: &Sync| sync.file == file && sync.path == path;
             // After a failed sync, the content is lost, even if a later sync succeeds.
             if syncs.iter().any(|sync| own(sync) && !sync.succeeded) {
                 return false;
@@ -107,6 +108,12 @@ impl FaultyDisk {
         };
         files.into_iter().filter(|path| !is_synced(path)).collect()
     }
+}
+
+fn id(path: &Path) -> FileId {
+    let metadata = fs::metadata(path).expect("the file exists");
+    let born = metadata.created().unwrap_or(UNIX_EPOCH);
+    (metadata.ino(), born.duration_since(UNIX_EPOCH).expect("the file is new").as_nanos())
 }
 
 /// Destroys files like a power failure.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{Client, Reply};
 use crate::disk_faults::{EIO, ENOSPC, FaultyDisk, destroy};
 use crate::server::{Server, assert_sound};
 use crate::support::table::{append, set_property};
@@ -94,6 +94,7 @@ impl Running {
         let unsynced = disk.unsynced(acknowledged.0.keys());
         destroy(&unsynced);
         let number = unsynced.len();
+        disk.recover();
         (disk, acknowledged, number)
     }
 }
@@ -121,12 +122,13 @@ async fn metadata_files_of_superseded_versions_survive_a_power_failure() {
         running.set(&commit.to_string()).await;
     }
     // These files are synced, and their markers are removed by the next commits.
-    tokio::time::sleep(COLLECTION_TIME).await;
+    running.wait_until_synced().await;
+    running.disk.hang();
     for commit in 10..20 {
         running.set(&commit.to_string()).await;
     }
     let (disk, acknowledged, destroyed) = running.fail_power();
-    assert!(destroyed > 1, "all superseded versions were synced before the kill");
+    assert_eq!(destroyed, 10);
     assert_restored(&disk, &acknowledged);
 }
 
@@ -154,9 +156,10 @@ async fn metadata_files_survive_a_power_failure_after_snapshots_were_removed() {
     }
     let removed: Vec<_> = (1..snapshots).collect();
     running.commit(vec![json!({ "action": "remove-snapshots", "snapshot-ids": removed })]).await;
+    running.disk.hang();
     running.commit(vec![set_property("a", "a")]).await;
     let (disk, acknowledged, destroyed) = running.fail_power();
-    assert!(destroyed > 1, "all versions were synced before the kill");
+    assert!(destroyed >= 1, "the last version is not synced");
     assert!(destroyed < 10, "a version whose snapshots were removed is not synced");
     assert_restored(&disk, &acknowledged);
 }
@@ -164,43 +167,74 @@ async fn metadata_files_survive_a_power_failure_after_snapshots_were_removed() {
 #[tokio::test]
 async fn metadata_files_survive_a_kill_and_a_later_power_failure() {
     let mut running = Running::with_table().await;
+    running.disk.hang();
     for commit in 0..5 {
         running.set(&commit.to_string()).await;
     }
     // The second run finds the files of the first one, which are not synced, and commits more.
     let Running { disk, server, acknowledged, .. } = running;
     server.kill();
+    disk.recover();
     let server = disk.start_server(&[]);
     let client = Client::of(&server.uri);
+    disk.hang();
     let mut running = Running { disk, server, client, acknowledged };
     for commit in 5..10 {
         running.set(&commit.to_string()).await;
     }
     let (disk, acknowledged, destroyed) = running.fail_power();
-    assert!(destroyed > 1, "all versions were synced before the kill");
+    assert_eq!(destroyed, 5, "the second run has synced the files of the first one");
     assert_restored(&disk, &acknowledged);
 }
 
 /// After a failed sync, Linux may regard the lost content as written, so another sync is not enough.
 #[tokio::test]
 async fn metadata_files_whose_sync_fails_are_written_again_while_commits_continue() {
-    for error_number in [EIO, ENOSPC] {
-        let mut running = Running::with_table().await;
-        running.disk.fail(error_number);
-        for commit in 0..10 {
-            running.set(&commit.to_string()).await;
-            tokio::time::sleep(COLLECTION_TIME / 10).await;
+    let mut running = Running::with_table().await;
+    running.disk.fail(EIO);
+    for commit in 0..10 {
+        running.set(&commit.to_string()).await;
+        tokio::time::sleep(COLLECTION_TIME / 10).await;
+    }
+    tokio::time::sleep(COLLECTION_TIME).await;
+    assert!(running.unsynced().len() >= 10, "{:?}", running.unsynced());
+    let metric = "slateberg_metadata_unsynced";
+    let unsynced = running.client.metrics(metric).await;
+    let number: Option<usize> = unsynced.split(' ').nth(1).and_then(|it| it.parse().ok());
+    assert!(number >= Some(10), "{unsynced}");
+    running.disk.recover();
+    running.wait_until_synced().await;
+    running.acknowledged.assert_complete();
+    let since = Instant::now();
+    while running.client.metrics(metric).await != format!("{metric} 0") {
+        assert!(since.elapsed() < TIMEOUT, "{}", running.client.metrics(metric).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Some file systems report only at the sync that they are full.
+#[tokio::test]
+async fn commits_are_rejected_while_a_sync_finds_the_disk_full() {
+    let mut running = Running::with_table().await;
+    running.disk.fail(ENOSPC);
+    running.set("a").await;
+    let since = Instant::now();
+    let error = loop {
+        assert!(since.elapsed() < TIMEOUT, "commits are still accepted");
+        match running.client.set(TABLE, &since.elapsed().as_nanos().to_string()).await {
+            Reply::Answered(503, error) => break error,
+            accepted => running.acknowledged.insert(&accepted.expect(200)),
         }
-        tokio::time::sleep(COLLECTION_TIME).await;
-        assert!(running.unsynced().len() >= 10, "{:?}", running.unsynced());
-        let unsynced = running.client.metrics("slateberg_metadata_unsynced").await;
-        let number: Option<usize> = unsynced.split(' ').nth(1).and_then(|it| it.parse().ok());
-        assert!(number >= Some(10), "{unsynced}");
-        running.disk.recover();
-        running.wait_until_synced().await;
-        running.acknowledged.assert_complete();
-        let unsynced = running.client.metrics("slateberg_metadata_unsynced").await;
-        assert_eq!(unsynced, "slateberg_metadata_unsynced 0");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let message = error["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("is full"), "{message}");
+    running.disk.recover();
+    running.wait_until_synced().await;
+    running.acknowledged.assert_complete();
+    while !running.client.set(TABLE, "b").await.is_acknowledged() {
+        assert!(since.elapsed() < 2 * TIMEOUT, "commits are still rejected");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -214,7 +248,6 @@ async fn metadata_files_whose_sync_fails_survive_a_power_failure() {
     tokio::time::sleep(2 * COLLECTION_TIME).await;
     let (disk, acknowledged, destroyed) = running.fail_power();
     assert!(destroyed >= 10, "only {destroyed} files were unsynced");
-    disk.recover();
     assert_restored(&disk, &acknowledged);
 }
 
@@ -306,12 +339,11 @@ async fn server_stops_although_a_sync_hangs() {
     assert_restored(&disk, &acknowledged);
 }
 
-#[tokio::test]
-async fn commits_are_rejected_while_too_many_metadata_files_are_unsynced() {
+async fn assert_commits_are_rejected_during(fault: impl Fn(&FaultyDisk)) {
     let deadline = ("SLATEBERG__CATALOG__COMMIT_DEADLINE_MS", "2000");
     let mut running = Running::with_settings(&[deadline]).await;
     running.wait_until_synced().await;
-    running.disk.hang();
+    fault(&running.disk);
     let tables = 8;
     let commits = (0..tables).map(async |table| {
         let (client, name) = (&running.client, format!("t{table}"));
@@ -334,4 +366,14 @@ async fn commits_are_rejected_while_too_many_metadata_files_are_unsynced() {
     }
     running.set("b").await;
     running.wait_until_synced().await;
+}
+
+#[tokio::test]
+async fn commits_are_rejected_while_too_many_metadata_files_are_unsynced() {
+    assert_commits_are_rejected_during(FaultyDisk::hang).await;
+}
+
+#[tokio::test]
+async fn commits_are_rejected_while_too_many_syncs_of_metadata_files_fail() {
+    assert_commits_are_rejected_during(|disk| disk.fail(EIO)).await;
 }

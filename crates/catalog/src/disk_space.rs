@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::error::WAREHOUSE_FULL;
 use super::{Error, Result};
+use slateberg_objects as objects;
 use slateberg_store::storage::full_gauge;
 use slateberg_telemetry::collection::Collection;
 
@@ -29,8 +30,21 @@ pub(super) struct SpaceWait {
 }
 
 impl DiskSpace {
+    /// Updates `waiting` after an error of a metadata file, which waits for space if the disk of its
+    /// warehouse is full.
+    pub(super) fn report(
+        &self,
+        waiting: &mut Option<SpaceWait>,
+        warehouse: Uuid,
+        error: &objects::Error,
+    ) {
+        let is_full = matches!(error, objects::Error::Full { .. });
+        let wait = || self.wait(warehouse, error.to_string());
+        *waiting = is_full.then(|| waiting.take().unwrap_or_else(wait));
+    }
+
     /// Records that a metadata file of a warehouse waits for space.
-    pub(super) fn wait(&self, warehouse: Uuid, reason: String) -> SpaceWait {
+    fn wait(&self, warehouse: Uuid, reason: String) -> SpaceWait {
         let mut all = self.lock();
         let waiting = all.entry(warehouse).or_insert(WaitingFiles { files: 0, reason });
         waiting.files += 1;

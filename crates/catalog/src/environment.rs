@@ -39,6 +39,7 @@ impl Environment {
             warehouses: Arc::clone(&warehouses),
             clock: Arc::clone(clock),
             settings,
+            deletes_files: clone_of.is_none(),
         });
         Self {
             store: store.clone(),

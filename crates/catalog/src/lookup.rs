@@ -180,7 +180,8 @@ pub(crate) async fn record_with_dropped(
     store: &impl StoreRead,
     id: Uuid,
 ) -> Result<Option<TabularRecord>> {
-    for owner in KeySpace::file_owners() {
+    // An undrop may move the record after the first read.
+    for owner in KeySpace::file_owners().chain([FileOwner::Existing]) {
         let record = match owner {
             FileOwner::Existing => store.get(&TabularKey(id)).await?,
             FileOwner::Dropped => store.get(&DroppedKey(id)).await?.map(|dropped| dropped.record),

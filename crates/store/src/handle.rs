@@ -135,6 +135,11 @@ impl Store {
         self.shared.unsynced.request_sync();
     }
 
+    /// Whether a table or view has metadata files that are not synced.
+    pub fn has_unsynced_files(&self, id: Uuid) -> bool {
+        self.shared.unsynced.contains(id)
+    }
+
     /// Waits until all metadata files of a table or view are synced.
     #[boxed]
     pub async fn wait_synced(&self, id: Uuid) -> Result<(), Error> {

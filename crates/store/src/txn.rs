@@ -1,5 +1,6 @@
 //! Transactions of the store. They are serializable, have names, and are retried a limited number
-//! of times. No transaction is open during a request to the warehouse.
+//! of times. No transaction is open during a request to the warehouse, except that one which removes
+//! chunks waits until metadata files are synced ([`unsynced`](super::unsynced)).
 
 use std::borrow::Cow;
 use std::future::Future;

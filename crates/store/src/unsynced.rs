@@ -4,7 +4,7 @@
 //! The next start restores such files from their markers, which needs the chunks that the markers
 //! reference. So no transaction removes chunks of a table or view while it has unsynced files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use slateberg_telemetry::collection::Collection;
 /// Maximum time that a transaction waits for a sync.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// The numbers of unsynced versions of all tables and views.
+/// The unsynced versions of all tables and views.
 #[derive(Default)]
 pub(super) struct UnsyncedFiles {
-    versions: Mutex<HashMap<Uuid, usize>>,
+    versions: Mutex<HashMap<Uuid, HashSet<u64>>>,
     /// Notified when a version was synced.
     synced: watch::Sender<()>,
     /// Notified when something waits for a sync.
@@ -30,22 +30,27 @@ pub(super) struct UnsyncedFiles {
 }
 
 /// A version whose file is not synced, until [`UnsyncedVersion::synced`] is called. If this value is
-/// dropped, the version counts as unsynced until the next start.
-#[must_use = "a version that is dropped counts as unsynced forever"]
+/// dropped, the version counts as unsynced until it is registered again and synced.
+#[must_use = "a version that is dropped counts as unsynced"]
 pub struct UnsyncedVersion {
     all: Arc<UnsyncedFiles>,
     key: PublicationKey,
 }
 
 impl UnsyncedFiles {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, usize>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, HashSet<u64>>> {
         self.versions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a version whose file is written but not synced.
     pub(super) fn register(self: &Arc<Self>, key: PublicationKey) -> UnsyncedVersion {
-        *self.lock().entry(key.id).or_default() += 1;
+        self.lock().entry(key.id).or_default().insert(key.version);
         UnsyncedVersion { all: Arc::clone(self), key }
+    }
+
+    /// Whether a table or view has unsynced files.
+    pub(super) fn contains(&self, id: Uuid) -> bool {
+        self.lock().contains_key(&id)
     }
 
     /// Returns a receiver that is notified when something waits for a sync of files.
@@ -61,7 +66,7 @@ impl UnsyncedFiles {
     /// Reports the metrics.
     pub(super) fn collect(&self, into: &mut Collection) {
         let help = "Metadata files on local file systems that are written but not synced.";
-        let files = self.lock().values().sum::<usize>();
+        let files = self.lock().values().map(HashSet::len).sum::<usize>();
         into.gauge("slateberg.metadata.unsynced", "{file}", help, Vec::new(), files as f64);
     }
 
@@ -72,10 +77,10 @@ impl UnsyncedFiles {
     pub(super) async fn wait_synced(&self, id: Uuid) -> Result<(), Error> {
         let mut synced = self.synced.subscribe();
         let waiting = async {
-            if self.lock().contains_key(&id) {
+            if self.contains(id) {
                 self.request_sync();
             }
-            while self.lock().contains_key(&id) {
+            while self.contains(id) {
                 // The sender is a member of `self`, so it is not dropped.
                 let _ = synced.changed().await;
             }
@@ -94,12 +99,11 @@ impl UnsyncedVersion {
     /// Reports that the file of the version is synced, or not needed anymore.
     pub fn synced(self) {
         let mut versions = self.all.lock();
-        let left = versions.get_mut(&self.key.id).map(|left| {
-            *left -= 1;
-            *left
-        });
-        if left == Some(0) {
-            versions.remove(&self.key.id);
+        if let Some(of_table) = versions.get_mut(&self.key.id) {
+            of_table.remove(&self.key.version);
+            if of_table.is_empty() {
+                versions.remove(&self.key.id);
+            }
         }
         drop(versions);
         self.all.synced.send_replace(());
@@ -134,10 +138,10 @@ mod tests {
         let store = open(&in_memory()).await;
         let (first, second) = (document(1, &["a,", "b,"]), document(2, &["a,", "b,", "c,"]));
         replace(&store, None, &first).await;
-        let key = PublicationKey { id: ID, version: 1 };
+        let key = |version| PublicationKey { id: ID, version };
         let other = PublicationKey { id: Uuid::from_u128(2), version: 1 };
         let (first_unsynced, second_unsynced) =
-            (store.register_unsynced(key), store.register_unsynced(key));
+            (store.register_unsynced(key(1)), store.register_unsynced(key(2)));
         let _other = store.register_unsynced(other);
         let mut needed = store.sync_needed();
         replace(&store, Some(&first), &second).await;

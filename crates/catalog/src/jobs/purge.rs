@@ -44,7 +44,7 @@ pub(super) async fn purge(
     metadata_location: &str,
 ) -> Result<(), Interruption> {
     // A file whose sync failed would be written again, although it was deleted.
-    run.jobs().core.store().wait_synced(id).await?;
+    run.until_stopped(run.jobs().core.store().wait_synced(id)).await??;
     let document = run.jobs().core.store().durable().document(id).await?;
     let Some(document) = document else { return Ok(()) };
     let metadata = document.text.to_bytes();

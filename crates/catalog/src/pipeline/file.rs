@@ -39,9 +39,6 @@ pub(super) enum WriteMode {
     Create,
     /// Replaces a file that exists with different content.
     CreateOrReplace,
-    /// Writes and syncs the file in any case. A process cannot know whether a file that exists is
-    /// on the disk.
-    Rewrite,
 }
 
 impl WarehouseFile {
@@ -67,7 +64,8 @@ impl WarehouseFile {
         }
     }
 
-    /// Writes the file, and syncs it. Returns whether it existed with different content.
+    /// Writes the file, and syncs it, even if it exists: a process cannot know whether an existing
+    /// file is on the disk. Returns whether it existed with different content.
     pub(super) async fn rewrite(&self, objects: &Objects) -> Result<bool, Error> {
         let Self { warehouse, location, content } = self;
         let differs = match content {

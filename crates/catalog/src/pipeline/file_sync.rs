@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::file::{FileContent, WarehouseFile, WriteMode};
-use super::publications::{RETRY_DELAY_MAX, RETRY_DELAY_MIN, try_publish};
+use super::file::{FileContent, WarehouseFile};
+use super::publications::{Completion, RETRY_DELAY_MAX, RETRY_DELAY_MIN};
 use super::sync_queue::{Room, UnsyncedFile};
 use super::{NewFile, Pipeline};
+use crate::disk_space::SpaceWait;
 use crate::tabular::metadata::is_deleted_after_commit;
 use crate::{Error, Result, lookup};
 use slateberg_base::error_chain::chain;
@@ -20,11 +21,13 @@ use slateberg_objects::local::{self, LocalFile};
 use slateberg_store::keys::PublicationKey;
 use slateberg_store::read::StoreRead;
 use slateberg_store::records::TabularRecord;
+use slateberg_store::unsynced::UnsyncedVersion;
 
 /// Time for which files are collected, to sync them together.
 const COLLECTION_TIME: Duration = Duration::from_millis(200);
-/// Maximum time for which the end of the server waits for the sync.
-const LAST_SYNC_MAX: Duration = Duration::from_secs(10);
+/// Maximum time for which the end of the server waits for the sync. With the default lease, the
+/// writer of a cluster then still has time to close its store.
+const LAST_SYNC_MAX: Duration = Duration::from_secs(3);
 
 impl Pipeline {
     /// Waits until the metadata files of a change may be written, because not too many other files
@@ -56,7 +59,7 @@ impl Pipeline {
             return self.store.queue_marker_removal(key);
         };
         let (version, location) = (self.store.register_unsynced(key), location.clone());
-        let file = UnsyncedFile { version, location, file, _room: room.cloned() };
+        let file = UnsyncedFile { version, location, file, room: room.cloned() };
         if self.sync_queue.add(*warehouse, file) {
             tokio::spawn(Arc::clone(self).sync_files(*warehouse));
         }
@@ -80,72 +83,106 @@ impl Pipeline {
             };
             for (file, result) in files.into_iter().zip(results) {
                 match result {
-                    Ok(()) => self.complete_sync(file),
+                    Ok(()) => self.complete_sync(file.version),
                     Err(error) => {
                         let path = file.file.path().display();
                         tracing::warn!(%path, %error, "metadata file not synced: writing it again");
-                        tokio::spawn(Arc::clone(&self).rewrite(warehouse, file));
+                        let pipeline = Arc::clone(&self);
+                        tokio::spawn(async move {
+                            let UnsyncedFile { version, location, room, .. } = file;
+                            pipeline.rewrite(warehouse, &location, version).await;
+                            drop(room);
+                        });
                     }
                 }
             }
         }
     }
 
-    fn complete_sync(&self, file: UnsyncedFile) {
-        self.store.queue_marker_removal(file.version.key());
-        file.version.synced();
+    fn complete_sync(&self, version: UnsyncedVersion) {
+        self.store.queue_marker_removal(version.key());
+        version.synced();
     }
 
     /// Writes a file again, and syncs it. Retries until this succeeds or the store is closed.
     ///
-    /// The sync of the file has failed. After that, Linux may regard content as written that is not
-    /// on the disk, so another sync would succeed although the content is lost.
-    async fn rewrite(self: Arc<Self>, warehouse: Uuid, file: UnsyncedFile) {
-        let location = file.location.as_str();
+    /// After a failed sync, Linux may regard content as written that is not on the disk, so another
+    /// sync would succeed although the content is lost.
+    pub(super) async fn rewrite(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        version: UnsyncedVersion,
+    ) -> Completion {
         let mut backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
-        while let Err(error) = self.try_rewrite(warehouse, &file).await {
-            if self.store.check_open().is_err() {
+        let (mut attempts, mut space) = (0_u64, None);
+        loop {
+            let attempt = self.try_rewrite((warehouse, location), version.key(), &mut space);
+            let error = match attempt.await {
+                Ok(completion) => {
+                    self.complete_sync(version);
+                    return completion;
+                }
+                Err(error) => error,
+            };
+            // An internal error is permanent, such as a damaged record.
+            let is_permanent = matches!(error, Error::Internal { .. });
+            if is_permanent || self.store.check_open().is_err() {
                 tracing::warn!(location, %error, "metadata file not synced: the next start of the server writes it");
-                return;
+                return Completion::Failed;
             }
-            tracing::warn!(location, %error, "metadata file not synced: retrying");
+            attempts += 1;
+            // A failing disk can have thousands of such files.
+            if attempts.is_power_of_two() {
+                tracing::warn!(location, attempts, %error, "metadata file not synced: retrying");
+            }
             backoff.wait().await;
         }
-        self.complete_sync(file);
     }
 
-    async fn try_rewrite(&self, warehouse: Uuid, file: &UnsyncedFile) -> Result<()> {
-        let _turn = self.sync_queue.rewrite().await;
-        let (key, store) = (file.version.key(), self.store.latest());
+    async fn try_rewrite(
+        &self,
+        (warehouse, location): (Uuid, &str),
+        key: PublicationKey,
+        space: &mut Option<SpaceWait>,
+    ) -> Result<Completion> {
+        let _turn = self.sync_queue.rewrite(warehouse).await;
+        let store = self.store.latest();
         let Some(record) = lookup::record_with_dropped(&store, key.id).await? else {
             // The table was purged, with its files.
-            return Ok(());
+            return Ok(Completion::Obsolete);
         };
-        if self.was_deleted(&record, key, &file.location).await? {
-            return Ok(());
+        if self.was_deleted(&record, key, location).await? {
+            return Ok(Completion::Obsolete);
         }
         let Some(marker) = store.get(&key).await? else {
-            return Err(Error::internal("an unsynced file has no marker"));
+            // Another attempt has written the file.
+            return Ok(Completion::Obsolete);
         };
         let Some(document) = self.document_to_publish(&record, key, &marker).await? else {
-            return Err(Error::internal("chunks of an unsynced file were removed"));
+            return Ok(Completion::Obsolete);
         };
-        let location = file.location.clone();
-        let file =
-            WarehouseFile { warehouse, location, content: FileContent::Metadata(document.text) };
-        try_publish(&self.objects(), &file, WriteMode::Rewrite).await?;
-        Ok(())
+        let (location, content) = (location.to_owned(), FileContent::Metadata(document.text));
+        let file = WarehouseFile { warehouse, location, content };
+        match file.rewrite(&self.objects()).await {
+            Ok(replaced) => Ok(Completion::Written { replaced }),
+            Err(error) => {
+                self.space.report(space, warehouse, &error);
+                Err(error.into())
+            }
+        }
     }
 
     /// Whether the metadata file of a superseded version is missing because a job has deleted it
     /// after it left the metadata log of its table.
-    pub(super) async fn was_deleted(
+    async fn was_deleted(
         &self,
         record: &TabularRecord,
         key: PublicationKey,
         location: &str,
     ) -> Result<bool> {
-        if key.version >= record.version || location == record.metadata_location {
+        let is_current = key.version >= record.version || location == record.metadata_location;
+        if is_current || !self.deletes_files {
             return Ok(false);
         }
         // After an error, the file is written, which reports the error.
@@ -162,6 +199,9 @@ impl Pipeline {
     /// Completes all publications before the store is closed: syncs all files, and removes the
     /// markers.
     pub(crate) async fn complete_publications(&self) {
+        if self.store.check_open().is_err() {
+            return;
+        }
         self.store.request_sync();
         let synced = tokio::time::timeout(LAST_SYNC_MAX, self.sync_queue.wait_empty()).await;
         if synced.is_err() {

@@ -64,6 +64,8 @@ pub(crate) struct Pipeline {
     pub(crate) versions: VersionCache,
     pub(crate) space: DiskSpace,
     sync_queue: SyncQueue,
+    /// Whether jobs delete files. They do not in a clone.
+    deletes_files: bool,
     pub(crate) metrics: Arc<CommitMetrics>,
     clock: Arc<dyn Clock>,
     deadline: Duration,
@@ -76,6 +78,7 @@ pub(crate) struct PipelineParts<'a> {
     pub(crate) warehouses: Arc<WarehouseRegistry>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: &'a super::settings::Settings,
+    pub(crate) deletes_files: bool,
 }
 
 /// A change that was evaluated in its lanes and can be written.
@@ -140,7 +143,7 @@ impl<'a, A: Action> Write<'a, A> {
 
 impl Pipeline {
     pub(crate) fn new(parts: PipelineParts<'_>) -> Self {
-        let PipelineParts { store, warehouses, clock, settings } = parts;
+        let PipelineParts { store, warehouses, clock, settings, deletes_files } = parts;
         let deadline = settings.commit_deadline();
         let lanes = || Lanes::new(settings.commit_lane_depth_max, deadline);
         Self {
@@ -152,6 +155,7 @@ impl Pipeline {
             versions: VersionCache::new(settings.version_cache_bytes()),
             space: DiskSpace::default(),
             sync_queue: SyncQueue::default(),
+            deletes_files,
             metrics: Arc::default(),
             clock,
             deadline,

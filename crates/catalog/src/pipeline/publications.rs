@@ -13,12 +13,13 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use uuid::Uuid;
 
 use super::Pipeline;
-use super::file::{FileContent, WarehouseFile, WriteMode};
+use super::file::{FileContent, WarehouseFile, WriteMode, is_synced_later};
 use super::sync_queue::Room;
 use crate::{Error, Result, lookup};
 use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::progress::Progress;
 use slateberg_base::retry::Backoff;
+use slateberg_model::segmented_json::SegmentedJson;
 use slateberg_objects::local::LocalFile;
 use slateberg_objects::manifest_list::{ListBlocks, ListHeader, ManifestList};
 use slateberg_objects::{self as objects, Objects};
@@ -27,6 +28,7 @@ use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::PublicationKey;
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::{PromisedList, Publication, TabularRecord};
+use slateberg_store::unsynced::UnsyncedVersion;
 
 /// The shortest and the longest wait before the next attempt to write a metadata file.
 pub(super) const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
@@ -54,24 +56,33 @@ pub(super) struct PublishedFile {
     pub(super) unsynced: Option<LocalFile>,
 }
 
-/// The files of a version that an earlier process left incomplete.
-struct ToPublish {
+/// A version whose files an earlier process may not have written or synced.
+struct Unfinished {
     key: PublicationKey,
+    warehouse: Uuid,
+    marker: Publication,
     /// Whether the version is the newest one of its table or view.
     is_current: bool,
-    lists: Vec<PromisedList>,
-    file: WarehouseFile,
+    metadata: UnfinishedMetadata,
+}
+
+enum UnfinishedMetadata {
+    /// The metadata of a file in a bucket, which may be missing.
+    Unwritten(SegmentedJson),
+    /// A file on a local file system may be unsynced. Its metadata is read when it is written again.
+    Unsynced(UnsyncedVersion),
 }
 
 /// Outcome of the wait for a publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Completion {
+pub(super) enum Completion {
     Written {
         replaced: bool,
     },
     /// The file is not needed anymore.
     Obsolete,
     Failed,
+    /// The file is not written in time, and a background task retries.
     Late,
     /// The publication belongs to another warehouse than the requested one.
     NotWanted,
@@ -125,9 +136,7 @@ impl Pipeline {
                 }
                 Err(error) => {
                     tracing::warn!(location, %error, "metadata file not written: retrying");
-                    let is_full = matches!(error, objects::Error::Full { .. });
-                    let wait = || self.space.wait(*warehouse, error.to_string());
-                    space = is_full.then(|| space.unwrap_or_else(wait));
+                    self.space.report(&mut space, *warehouse, &error);
                 }
             }
             backoff.wait().await;
@@ -187,9 +196,10 @@ impl Pipeline {
         let (late, phase) = (&late, &phase);
         let had_markers = !markers.is_empty();
         let finishing = markers.into_iter().map(|(key, marker)| async move {
-            let finished = self.finish_marker(key, &marker, warehouse, late).await;
+            let location = marker.metadata_location.clone();
+            let finished = self.finish_marker((key, marker), warehouse, late).await;
             phase.advance(1);
-            finished.map(|completion| (completion, marker.metadata_location))
+            finished.map(|completion| (completion, location))
         });
         let mut finishing = stream::iter(finishing).buffer_unordered(CONCURRENT_MAX);
         let mut outcome = FinishedPublications::default();
@@ -206,8 +216,7 @@ impl Pipeline {
     /// Finishes the publication of one marker.
     async fn finish_marker(
         self: &Arc<Self>,
-        key: PublicationKey,
-        marker: &Publication,
+        (key, marker): (PublicationKey, Publication),
         only_in: Option<Uuid>,
         late: &LateWarehouses,
     ) -> Result<Completion> {
@@ -215,40 +224,35 @@ impl Pipeline {
         if only_in.is_some() && record.as_ref().map(|record| record.warehouse) != only_in {
             return Ok(Completion::NotWanted);
         }
-        let obsolete = || {
-            self.store.mark_published(key);
-            self.store.queue_marker_removal(key);
-            Ok(Completion::Obsolete)
+        let Some(record) = record else { return Ok(self.drop_marker(key)) };
+        let metadata = if is_synced_later(&marker.metadata_location) {
+            // Until the file is synced, no transaction may remove the chunks from which it is
+            // restored.
+            UnfinishedMetadata::Unsynced(self.store.register_unsynced(key))
+        } else if let Some(document) = self.document_to_publish(&record, key, &marker).await? {
+            UnfinishedMetadata::Unwritten(document.text)
+        } else {
+            return Ok(self.drop_marker(key));
         };
-        let Some(record) = record else { return obsolete() };
-        let (warehouse, location) = (record.warehouse, marker.metadata_location.clone());
-        let is_current = record.version == key.version;
-        let document = match self.document_to_publish(&record, key, marker).await {
-            // The other tables can be served.
-            Err(error) if !is_current && matches!(error, Error::Internal { .. }) => {
-                tracing::error!(location, %error, "publication left pending: its record cannot be read");
-                return Ok(Completion::Failed);
-            }
-            document => document?,
-        };
-        let Some(document) = document else { return obsolete() };
-        if let Err(error) = self.objects().check(warehouse, &location) {
+        let (warehouse, location) = (record.warehouse, &marker.metadata_location);
+        if let Err(error) = self.objects().check(warehouse, location) {
             tracing::error!(location, %error, "publication left pending: its warehouse is not configured, or does not accept this location");
             return Ok(Completion::Failed);
         }
-        if self.was_deleted(&record, key, &location).await? {
-            return obsolete();
-        }
-        let content = FileContent::Metadata(document.text);
-        let file = WarehouseFile { warehouse, location, content };
-        let lists = marker.lists.clone();
-        let completion = self
-            .finish_publication(ToPublish { key, is_current, lists, file }, late.at_most(warehouse))
-            .await?;
+        let is_current = record.version == key.version;
+        let unfinished = Unfinished { key, warehouse, marker, is_current, metadata };
+        let completion = self.finish_publication(unfinished, late.at_most(warehouse)).await?;
         if completion == Completion::Late {
             late.add(warehouse);
         }
         Ok(completion)
+    }
+
+    /// Removes the marker of a version whose files are not needed.
+    fn drop_marker(&self, key: PublicationKey) -> Completion {
+        self.store.mark_published(key);
+        self.store.queue_marker_removal(key);
+        Completion::Obsolete
     }
 
     /// Returns the metadata of the version of a marker. Returns `None` if the marker is obsolete:
@@ -278,38 +282,18 @@ impl Pipeline {
     /// Spawns one publication and waits for it, but no longer than `at_most`.
     async fn finish_publication(
         self: &Arc<Self>,
-        to_publish: ToPublish,
+        unfinished: Unfinished,
         at_most: Duration,
     ) -> Result<Completion> {
-        let ToPublish { key, is_current, lists, file } = to_publish;
-        // Until the file is synced, no transaction may remove the chunks from which it is restored.
-        let unsynced = file.is_synced_later().then(|| self.store.register_unsynced(key));
-        let mode = match unsynced {
-            Some(_) => WriteMode::Rewrite,
-            None => WriteMode::CreateOrReplace,
-        };
+        let (key, location) = (unfinished.key, unfinished.marker.metadata_location.clone());
         // This works as for a new change: readers wait until the file of the version exists, and
         // the lane blocks later versions.
         let pending = self.pending.register(vec![key]);
-        let lanes = self.lanes.enter(is_current.then_some(key.id).into_iter().collect()).await?;
-        let (pipeline, location) = (Arc::clone(self), file.location.clone());
+        let lane = unfinished.is_current.then_some(key.id);
+        let lanes = self.lanes.enter(lane.into_iter().collect()).await?;
+        let pipeline = Arc::clone(self);
         let publishing = tokio::spawn(async move {
-            // The manifest lists of an older version were synced before the newer one was committed.
-            let lists = if is_current { lists } else { Vec::new() };
-            let published = match pipeline.publish_lists((file.warehouse, key.id), lists).await {
-                Ok(()) => pipeline.publish(&file, mode).await,
-                Err(error) => Err(error),
-            };
-            let completion = match published {
-                Ok(PublishedFile { replaced, .. }) => {
-                    pipeline.complete_publication(key, None, None);
-                    if let Some(version) = unsynced {
-                        version.synced();
-                    }
-                    Completion::Written { replaced }
-                }
-                Err(_) => Completion::Failed,
-            };
+            let completion = pipeline.publish_again(unfinished).await;
             drop((pending, lanes));
             completion
         });
@@ -326,6 +310,34 @@ impl Pipeline {
                 );
                 Ok(Completion::Late)
             }
+        }
+    }
+
+    /// Writes the files of a version. Retries until they exist or the store is closed.
+    async fn publish_again(self: &Arc<Self>, unfinished: Unfinished) -> Completion {
+        let Unfinished { key, warehouse, marker, is_current, metadata } = unfinished;
+        let Publication { metadata_location: location, lists, .. } = marker;
+        // The manifest lists of an older version were synced before the newer one was committed.
+        if is_current && self.publish_lists((warehouse, key.id), lists).await.is_err() {
+            return Completion::Failed;
+        }
+        let text = match metadata {
+            UnfinishedMetadata::Unwritten(text) => text,
+            UnfinishedMetadata::Unsynced(version) => {
+                let completion = self.rewrite(warehouse, &location, version).await;
+                if completion != Completion::Failed {
+                    self.store.mark_published(key);
+                }
+                return completion;
+            }
+        };
+        let file = WarehouseFile { warehouse, location, content: FileContent::Metadata(text) };
+        match self.publish(&file, WriteMode::CreateOrReplace).await {
+            Ok(PublishedFile { replaced, unsynced }) => {
+                self.complete_publication(key, unsynced.map(|local| (&file, local)), None);
+                Completion::Written { replaced }
+            }
+            Err(_) => Completion::Failed,
         }
     }
 
@@ -373,15 +385,11 @@ impl Pipeline {
 }
 
 /// Makes one attempt to write a file.
-pub(super) async fn try_publish(
+async fn try_publish(
     objects: &Objects,
     file: &WarehouseFile,
     mode: WriteMode,
 ) -> std::result::Result<PublishedFile, objects::Error> {
-    if mode == WriteMode::Rewrite {
-        let replaced = file.rewrite(objects).await?;
-        return Ok(PublishedFile { replaced, unsynced: None });
-    }
     match file.create(objects).await {
         Err(objects::Error::Taken(_)) if mode == WriteMode::CreateOrReplace => {
             file.replace(objects).await?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 use slateberg_objects::local::LocalFile;
@@ -12,20 +12,20 @@ use slateberg_store::unsynced::UnsyncedVersion;
 /// Maximum number of unsynced files of one warehouse. Further commits wait.
 const FILES_MAX: u32 = 2048;
 
-/// Maximum number of files that are written again at the same time after failed syncs.
-const REWRITES_MAX: usize = 8;
+/// Maximum number of files of one warehouse that are written again at the same time. If a disk does
+/// not respond, each of them blocks a thread.
+const REWRITES_MAX: usize = 4;
 
 /// Files that wait for a sync, by warehouse. Each warehouse may be on another disk, and none waits
 /// for another one.
-pub(super) struct SyncQueue {
-    warehouses: Mutex<HashMap<Uuid, WarehouseQueue>>,
-    /// Has one permit for each further file that may be written again.
-    rewrites: Semaphore,
-}
+#[derive(Default)]
+pub(super) struct SyncQueue(Mutex<HashMap<Uuid, WarehouseQueue>>);
 
 struct WarehouseQueue {
     /// Has one permit for each further file that may be unsynced.
     room: Arc<Semaphore>,
+    /// Has one permit for each further file that may be written again.
+    rewrites: Arc<Semaphore>,
     /// Files for the next sync.
     waiting: Vec<UnsyncedFile>,
     /// Whether a task syncs the files of the warehouse.
@@ -41,7 +41,7 @@ pub(super) struct UnsyncedFile {
     pub(super) location: String,
     pub(super) file: LocalFile,
     /// Is held until the file is synced.
-    pub(super) _room: Option<Room>,
+    pub(super) room: Option<Room>,
 }
 
 /// The right and duty to sync the files of a warehouse. If this value is dropped because of a panic,
@@ -51,22 +51,17 @@ pub(super) struct SyncTurn<'a> {
     warehouse: Uuid,
 }
 
-impl Default for SyncQueue {
-    fn default() -> Self {
-        Self { warehouses: Mutex::default(), rewrites: Semaphore::new(REWRITES_MAX) }
-    }
-}
-
 impl Default for WarehouseQueue {
     fn default() -> Self {
         let room = Arc::new(Semaphore::new(FILES_MAX as usize));
-        Self { room, waiting: Vec::new(), is_served: false }
+        let rewrites = Arc::new(Semaphore::new(REWRITES_MAX));
+        Self { room, rewrites, waiting: Vec::new(), is_served: false }
     }
 }
 
 impl SyncQueue {
     fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, WarehouseQueue>> {
-        self.warehouses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until this number of files can be written without exceeding the maximum of unsynced
@@ -88,9 +83,10 @@ impl SyncQueue {
     }
 
     /// Waits until a file may be written again, which ends when the returned value is dropped.
-    pub(super) async fn rewrite(&self) -> Option<SemaphorePermit<'_>> {
+    pub(super) async fn rewrite(&self, warehouse: Uuid) -> Option<OwnedSemaphorePermit> {
+        let rewrites = Arc::clone(&self.lock().entry(warehouse).or_default().rewrites);
         // The semaphore is never closed.
-        self.rewrites.acquire().await.ok()
+        rewrites.acquire_owned().await.ok()
     }
 
     /// Adds a file. Returns whether a task has to be started that syncs the files of the warehouse.

@@ -32,8 +32,9 @@ const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
 pub(crate) fn is_deleted_after_commit(metadata: &SegmentedJson, location: &str) -> Result<bool> {
     let named: NamedFiles =
         serde_json::from_slice(&metadata.to_bytes()).map_err(Error::internal)?;
+    let has_left = |log: &[NamedFile]| log.iter().all(|entry| entry.metadata_file != location);
     Ok(deletes_after_commit(&named.properties)
-        && named.metadata_log.iter().all(|entry| entry.metadata_file != location))
+        && named.metadata_log.as_deref().is_some_and(has_left))
 }
 
 #[derive(Deserialize)]
@@ -41,8 +42,8 @@ pub(crate) fn is_deleted_after_commit(metadata: &SegmentedJson, location: &str) 
 struct NamedFiles {
     #[serde(default)]
     properties: BTreeMap<String, String>,
-    #[serde(default)]
-    metadata_log: Vec<NamedFile>,
+    /// Views have none.
+    metadata_log: Option<Vec<NamedFile>>,
 }
 
 #[derive(Deserialize)]

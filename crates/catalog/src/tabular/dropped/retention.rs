@@ -246,6 +246,10 @@ impl Tabulars {
             for key in keys {
                 let Some(dropped) = t.get(key).await? else { continue };
                 let purged_by = (dropped.purge && may_purge).then_some(dropped.dropped_by.as_str());
+                // The removal of its metadata would wait for the sync, and with it all other tables.
+                if purged_by.is_none() && self.core.store().has_unsynced_files(key.0) {
+                    continue;
+                }
                 self.end_retention(&t, &dropped, purged_by).await?;
                 removed += 1;
             }
