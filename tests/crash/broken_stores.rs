@@ -24,8 +24,7 @@ async fn data_dir_with_table() -> (tempfile::TempDir, PathBuf) {
     let loaded = client.load("namespaces/ns/tables/t").await;
     let location = loaded["metadata-location"].as_str().expect("a location");
     let file = PathBuf::from(location.strip_prefix("file://").expect("a local warehouse"));
-    server.terminate();
-    assert_eq!(server.wait_for_exit().code(), Some(0));
+    server.stop();
     assert_sound(data_dir.path(), "before anything is broken");
     (data_dir, file)
 }

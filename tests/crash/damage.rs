@@ -32,13 +32,8 @@ async fn killed() -> tempfile::TempDir {
 /// Returns the directory of a stopped server.
 async fn stopped() -> tempfile::TempDir {
     let data_dir = tempfile::tempdir().expect("a temporary directory");
-    stop(with_table(data_dir.path()).await);
+    with_table(data_dir.path()).await.stop();
     data_dir
-}
-
-fn stop(server: Server) {
-    server.terminate();
-    assert_eq!(server.wait_for_exit().code(), Some(0));
 }
 
 /// Returns the newest file in a directory of the state, by name.
@@ -159,7 +154,7 @@ async fn manifest_older_than_the_last_clean_shutdown_is_rejected() {
     let path = data_dir.path();
     let server = with_table(path).await;
     let before = files(path, "manifest", "manifest");
-    stop(server);
+    server.stop();
     assert_sound(path, "after an orderly stop");
     for manifest in files(path, "manifest", "manifest") {
         if !before.contains(&manifest) {
@@ -201,7 +196,7 @@ async fn damaged_compactions_file_is_reported_and_the_server_starts() {
     std::fs::remove_file(&compactions).expect("it can be deleted");
     let server = Server::start(path);
     assert_eq!(properties(&server).await, KEYS);
-    stop(server);
+    server.stop();
     assert_sound(path, "without the damaged file");
 }
 

@@ -45,8 +45,7 @@ async fn silent_connections_leave_file_descriptors_for_commits() {
     drop(strangers);
     // The load needs a new connection.
     Client::of(&server.uri).load("namespaces/ns/tables/t").await;
-    server.terminate();
-    assert!(server.wait_for_exit().success());
+    server.stop();
     assert_sound(data_dir.path(), "after silent connections");
 }
 
@@ -82,7 +81,6 @@ async fn journal_waits_for_a_file_descriptor_and_the_server_continues() {
     drop(strangers);
     let client = filling.await.expect("every change is acknowledged");
     client.create_table("ns", "t").await.expect(200);
-    server.terminate();
-    assert!(server.wait_for_exit().success());
+    server.stop();
     assert_sound(data_dir.path(), "after a shortage of descriptors");
 }

@@ -72,8 +72,7 @@ async fn journal_of_an_encrypted_catalog_is_encrypted_and_replayed() {
     let properties = &loaded["metadata"]["properties"];
     assert!(properties["telltale_b"].is_string(), "{properties}");
     client.set(TABLE, "telltale_c").await.expect(200);
-    server.terminate();
-    assert_eq!(server.wait_for_exit().code(), Some(0));
+    server.stop();
     assert_tells_nothing(data_dir.path());
     assert_sound(data_dir.path(), "after an orderly stop");
 }
@@ -137,8 +136,7 @@ async fn command_line_shows_and_changes_data_keys() {
     let (code, output_text) = run(&["rewrap", "--wrapping-key", "nothing"]);
     assert_eq!(code, Some(1), "{output_text}");
     assert!(output_text.contains("there is no key nothing in it"), "{output_text}");
-    server.terminate();
-    assert_eq!(server.wait_for_exit().code(), Some(0));
+    server.stop();
 }
 
 #[tokio::test]

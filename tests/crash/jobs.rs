@@ -323,8 +323,7 @@ async fn purge_killed_repeatedly_deletes_exactly_its_files() {
     assert_eq!(files_below(&purged), ["stranger"]);
     assert_eq!(files_below(&other), others, "a file of another table is gone");
     Client::of(&server.uri).load("namespaces/ns/tables/other").await;
-    server.terminate();
-    assert_eq!(server.wait_for_exit().code(), Some(0));
+    server.stop();
     assert_sound(data_dir.path(), "after the purge");
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,11 @@ impl Acknowledged {
         let file = path_of(response["metadata-location"].as_str().expect("a location"));
         let content = fs::read(&file).expect("the file exists before the response");
         self.0.insert(file, content);
+    }
+
+    /// Returns the files that exist.
+    fn existing(&self) -> Vec<&PathBuf> {
+        self.0.keys().filter(|file| file.exists()).collect()
     }
 
     #[track_caller]
@@ -69,6 +75,13 @@ impl Running {
         self.acknowledged.insert(&self.client.set(TABLE, key).await.expect(200));
     }
 
+    /// Sets each of these numbers as a property, in a commit of its own.
+    async fn set_each(&mut self, keys: Range<u32>) {
+        for key in keys {
+            self.set(&key.to_string()).await;
+        }
+    }
+
     async fn commit(&mut self, updates: Vec<Value>) {
         let body = json!({ "requirements": [], "updates": updates });
         self.acknowledged.insert(&self.client.post(TABLE, &body).await.expect(200));
@@ -80,11 +93,7 @@ impl Running {
     }
 
     async fn wait_until_synced(&self) {
-        let since = Instant::now();
-        while !self.unsynced().is_empty() {
-            assert!(since.elapsed() < TIMEOUT, "not synced: {:?}", self.unsynced());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        eventually("all files are synced", async || self.unsynced().is_empty()).await;
     }
 
     /// Destroys all unsynced files like a power failure, and returns their number.
@@ -99,6 +108,15 @@ impl Running {
     }
 }
 
+/// Waits until a condition holds, but no longer than [`TIMEOUT`].
+async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
+    let since = Instant::now();
+    while !condition().await {
+        assert!(since.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 fn path_of(location: &str) -> PathBuf {
     PathBuf::from(location.strip_prefix("file://").expect("a local warehouse"))
 }
@@ -108,8 +126,7 @@ fn path_of(location: &str) -> PathBuf {
 fn assert_restored(disk: &FaultyDisk, acknowledged: &Acknowledged) {
     let server = disk.start_server(&[]);
     acknowledged.assert_complete();
-    server.terminate();
-    assert_eq!(server.wait_for_exit().code(), Some(0));
+    server.stop();
     acknowledged.assert_complete();
     assert_eq!(disk.unsynced(acknowledged.0.keys()), Vec::<&PathBuf>::new());
     assert_sound(&disk.data_dir(), "after a power failure");
@@ -118,15 +135,11 @@ fn assert_restored(disk: &FaultyDisk, acknowledged: &Acknowledged) {
 #[tokio::test]
 async fn metadata_files_of_superseded_versions_survive_a_power_failure() {
     let mut running = Running::with_table().await;
-    for commit in 0..10 {
-        running.set(&commit.to_string()).await;
-    }
+    running.set_each(0..10).await;
     // These files are synced, and their markers are removed by the next commits.
     running.wait_until_synced().await;
     running.disk.hang();
-    for commit in 10..20 {
-        running.set(&commit.to_string()).await;
-    }
+    running.set_each(10..20).await;
     let (disk, acknowledged, destroyed) = running.fail_power();
     assert_eq!(destroyed, 10);
     assert_restored(&disk, &acknowledged);
@@ -135,14 +148,11 @@ async fn metadata_files_of_superseded_versions_survive_a_power_failure() {
 #[tokio::test]
 async fn metadata_files_are_synced_soon_and_before_an_orderly_stop() {
     let mut running = Running::with_table().await;
-    for commit in 0..10 {
-        running.set(&commit.to_string()).await;
-    }
+    running.set_each(0..10).await;
     running.wait_until_synced().await;
     running.set("last").await;
     let Running { disk, server, acknowledged, .. } = running;
-    server.terminate();
-    assert_eq!(server.wait_for_exit().code(), Some(0));
+    server.stop();
     assert_eq!(disk.unsynced(acknowledged.0.keys()), Vec::<&PathBuf>::new());
 }
 
@@ -168,9 +178,7 @@ async fn metadata_files_survive_a_power_failure_after_snapshots_were_removed() {
 async fn metadata_files_survive_a_kill_and_a_later_power_failure() {
     let mut running = Running::with_table().await;
     running.disk.hang();
-    for commit in 0..5 {
-        running.set(&commit.to_string()).await;
-    }
+    running.set_each(0..5).await;
     // The second run finds the files of the first one, which are not synced, and commits more.
     let Running { disk, server, acknowledged, .. } = running;
     server.kill();
@@ -179,9 +187,7 @@ async fn metadata_files_survive_a_kill_and_a_later_power_failure() {
     let client = Client::of(&server.uri);
     disk.hang();
     let mut running = Running { disk, server, client, acknowledged };
-    for commit in 5..10 {
-        running.set(&commit.to_string()).await;
-    }
+    running.set_each(5..10).await;
     let (disk, acknowledged, destroyed) = running.fail_power();
     assert_eq!(destroyed, 5, "the second run has synced the files of the first one");
     assert_restored(&disk, &acknowledged);
@@ -205,11 +211,8 @@ async fn metadata_files_whose_sync_fails_are_written_again_while_commits_continu
     running.disk.recover();
     running.wait_until_synced().await;
     running.acknowledged.assert_complete();
-    let since = Instant::now();
-    while running.client.metrics(metric).await != format!("{metric} 0") {
-        assert!(since.elapsed() < TIMEOUT, "{}", running.client.metrics(metric).await);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let is_zero = async || running.client.metrics(metric).await == format!("{metric} 0");
+    eventually("no file is unsynced", is_zero).await;
 }
 
 /// Some file systems report only at the sync that they are full.
@@ -232,19 +235,15 @@ async fn commits_are_rejected_while_a_sync_finds_the_disk_full() {
     running.disk.recover();
     running.wait_until_synced().await;
     running.acknowledged.assert_complete();
-    while !running.client.set(TABLE, "b").await.is_acknowledged() {
-        assert!(since.elapsed() < 2 * TIMEOUT, "commits are still rejected");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let is_accepted = async || running.client.set(TABLE, "b").await.is_acknowledged();
+    eventually("commits are accepted", is_accepted).await;
 }
 
 #[tokio::test]
 async fn metadata_files_whose_sync_fails_survive_a_power_failure() {
     let mut running = Running::with_table().await;
     running.disk.fail(EIO);
-    for commit in 0..10 {
-        running.set(&commit.to_string()).await;
-    }
+    running.set_each(0..10).await;
     tokio::time::sleep(2 * COLLECTION_TIME).await;
     let (disk, acknowledged, destroyed) = running.fail_power();
     assert!(destroyed >= 10, "only {destroyed} files were unsynced");
@@ -263,11 +262,7 @@ async fn missing_metadata_file_is_written_again() {
     let (file, _) = running.acknowledged.0.last_key_value().expect("a file");
     fs::remove_file(file).expect("it was there");
     running.disk.recover();
-    let since = Instant::now();
-    while !file.exists() {
-        assert!(since.elapsed() < TIMEOUT, "the file was not written again");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually("the file is written again", async || file.exists()).await;
     running.acknowledged.assert_complete();
 }
 
@@ -280,14 +275,10 @@ async fn purge_leaves_no_metadata_file_of_a_sync_that_failed() {
     running.client.send(reqwest::Method::DELETE, &purge, &Value::Null, None).await.expect(204);
     tokio::time::sleep(COLLECTION_TIME).await;
     running.disk.recover();
-    let since = Instant::now();
-    while running.acknowledged.0.keys().any(|file| file.exists()) {
-        assert!(since.elapsed() < TIMEOUT, "the files were not deleted");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let acknowledged = &running.acknowledged;
+    eventually("the files are deleted", async || acknowledged.existing().is_empty()).await;
     tokio::time::sleep(2 * COLLECTION_TIME).await;
-    let left: Vec<_> = running.acknowledged.0.keys().filter(|file| file.exists()).collect();
-    assert_eq!(left, Vec::<&PathBuf>::new(), "written again after the purge");
+    assert_eq!(acknowledged.existing(), Vec::<&PathBuf>::new(), "written again after the purge");
 }
 
 /// Metadata files that leave the metadata log are deleted, although their syncs fail.
@@ -299,30 +290,21 @@ async fn deleted_metadata_files_are_not_written_again() {
         set_property("write.metadata.delete-after-commit.enabled", "true"),
     ];
     running.disk.fail(EIO);
-    for commit in 0..10 {
-        running.set(&commit.to_string()).await;
-    }
+    running.set_each(0..10).await;
     running.commit(keep_one.into()).await;
-    let existing = |acknowledged: &Acknowledged| {
-        acknowledged.0.keys().filter(|file| file.exists()).cloned().collect::<Vec<_>>()
-    };
-    let since = Instant::now();
-    while existing(&running.acknowledged).len() > 2 {
-        assert!(since.elapsed() < TIMEOUT, "the files were not deleted");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let are_deleted = async || running.acknowledged.existing().len() <= 2;
+    eventually("the files are deleted", are_deleted).await;
     // Other files are written again and again.
     tokio::time::sleep(2 * COLLECTION_TIME).await;
     let Running { disk, server, acknowledged, .. } = running;
-    let kept = existing(&acknowledged);
+    let kept = acknowledged.existing();
     assert_eq!(kept.len(), 2, "{kept:?}");
     server.kill();
     disk.recover();
     let server = disk.start_server(&[]);
-    assert_eq!(existing(&acknowledged), kept, "the start wrote deleted files");
-    server.terminate();
-    assert_eq!(server.wait_for_exit().code(), Some(0));
-    assert_eq!(existing(&acknowledged), kept);
+    assert_eq!(acknowledged.existing(), kept, "the start wrote deleted files");
+    server.stop();
+    assert_eq!(acknowledged.existing(), kept);
 }
 
 #[tokio::test]
@@ -332,8 +314,7 @@ async fn server_stops_although_a_sync_hangs() {
     running.set("a").await;
     tokio::time::sleep(COLLECTION_TIME).await;
     let Running { disk, server, acknowledged, .. } = running;
-    server.terminate();
-    assert_eq!(server.wait_for_exit().code(), Some(0));
+    server.stop();
     destroy(&disk.unsynced(acknowledged.0.keys()));
     disk.recover();
     assert_restored(&disk, &acknowledged);
@@ -360,10 +341,8 @@ async fn assert_commits_are_rejected_during(fault: impl Fn(&FaultyDisk)) {
     let loaded = running.client.load(TABLE).await;
     assert_eq!(loaded["metadata"]["properties"]["a"], Value::Null, "nothing was written");
     running.disk.recover();
-    let since = Instant::now();
-    while !running.client.set(TABLE, "a").await.is_acknowledged() {
-        assert!(since.elapsed() < TIMEOUT, "commits are still rejected");
-    }
+    let is_accepted = async || running.client.set(TABLE, "a").await.is_acknowledged();
+    eventually("commits are accepted", is_accepted).await;
     running.set("b").await;
     running.wait_until_synced().await;
 }

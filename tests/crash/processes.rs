@@ -92,8 +92,7 @@ async fn stopped_server_leaves_no_pending_work() {
             client.create_table("ns", "t").await.expect(200);
         }
         client.set(TABLE, &format!("start-{start}")).await.expect(200);
-        server.terminate();
-        assert_eq!(server.wait_for_exit().code(), Some(0));
+        server.stop();
     }
     let log = std::fs::read_to_string(data_dir.path().join("test-server.log")).expect("a log");
     assert!(!log.contains("metadata files that an earlier run had not written"), "{log}");

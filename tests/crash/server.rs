@@ -139,6 +139,13 @@ impl Server {
         assert!(sent.expect("kill is there").success(), "SIGTERM is sent");
     }
 
+    /// Stops the server in an orderly way.
+    #[track_caller]
+    pub fn stop(self) {
+        self.terminate();
+        assert_eq!(self.wait_for_exit().code(), Some(0));
+    }
+
     /// Waits until the server has ended by itself.
     pub fn wait_for_exit(mut self) -> ExitStatus {
         wait_for_exit(&mut self.child)

@@ -20,8 +20,7 @@ async fn stopped() -> (tempfile::TempDir, PathBuf) {
     let client = Client::of(&server.uri);
     client.create_namespace("ns").await.expect(200);
     client.create_table("ns", "t").await.expect(200);
-    server.terminate();
-    assert_eq!(server.wait_for_exit().code(), Some(0));
+    server.stop();
     let runs = std::fs::read_dir(data_dir.path().join("state/compacted")).expect("it was closed");
     let runs = runs.map(|entry| entry.expect("it is listed").path());
     let run = runs.max_by_key(|run| std::fs::metadata(run).map_or(0, |it| it.len()));

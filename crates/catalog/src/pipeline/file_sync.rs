@@ -46,18 +46,15 @@ impl Pipeline {
         })
     }
 
-    /// Completes the publication of a version whose files exist. If its metadata file is not synced,
-    /// removes the marker only after the sync.
-    pub(super) fn complete_publication(
+    /// Completes the publication of a version whose metadata file exists, but is not synced. The
+    /// marker is removed after the sync.
+    pub(super) fn complete_later(
         self: &Arc<Self>,
         key: PublicationKey,
-        unsynced: Option<(&WarehouseFile, LocalFile)>,
+        (WarehouseFile { warehouse, location, .. }, file): (&WarehouseFile, LocalFile),
         room: Option<&Room>,
     ) {
         self.store.mark_published(key);
-        let Some((WarehouseFile { warehouse, location, .. }, file)) = unsynced else {
-            return self.store.queue_marker_removal(key);
-        };
         let (version, location) = (self.store.register_unsynced(key), location.clone());
         let file = UnsyncedFile { version, location, file, room: room.cloned() };
         if self.sync_queue.add(*warehouse, file) {

@@ -164,7 +164,10 @@ impl Pipeline {
             }
         }
         for key in keys.iter().filter(|key| !failed.contains_key(key)) {
-            self.complete_publication(*key, unsynced.remove(key), room);
+            match unsynced.remove(key) {
+                Some(file) => self.complete_later(*key, file, room),
+                None => self.complete_publication(*key),
+            }
         }
         failed.into_values().next().map_or(Ok(()), Err)
     }
@@ -224,7 +227,10 @@ impl Pipeline {
         if only_in.is_some() && record.as_ref().map(|record| record.warehouse) != only_in {
             return Ok(Completion::NotWanted);
         }
-        let Some(record) = record else { return Ok(self.drop_marker(key)) };
+        let Some(record) = record else {
+            self.complete_publication(key);
+            return Ok(Completion::Obsolete);
+        };
         let metadata = if is_synced_later(&marker.metadata_location) {
             // Until the file is synced, no transaction may remove the chunks from which it is
             // restored.
@@ -232,7 +238,8 @@ impl Pipeline {
         } else if let Some(document) = self.document_to_publish(&record, key, &marker).await? {
             UnfinishedMetadata::Unwritten(document.text)
         } else {
-            return Ok(self.drop_marker(key));
+            self.complete_publication(key);
+            return Ok(Completion::Obsolete);
         };
         let (warehouse, location) = (record.warehouse, &marker.metadata_location);
         if let Err(error) = self.objects().check(warehouse, location) {
@@ -248,11 +255,10 @@ impl Pipeline {
         Ok(completion)
     }
 
-    /// Removes the marker of a version whose files are not needed.
-    fn drop_marker(&self, key: PublicationKey) -> Completion {
+    /// Completes the publication of a version whose files are durable or not needed.
+    fn complete_publication(&self, key: PublicationKey) {
         self.store.mark_published(key);
         self.store.queue_marker_removal(key);
-        Completion::Obsolete
     }
 
     /// Returns the metadata of the version of a marker. Returns `None` if the marker is obsolete:
@@ -333,8 +339,9 @@ impl Pipeline {
         };
         let file = WarehouseFile { warehouse, location, content: FileContent::Metadata(text) };
         match self.publish(&file, WriteMode::CreateOrReplace).await {
-            Ok(PublishedFile { replaced, unsynced }) => {
-                self.complete_publication(key, unsynced.map(|local| (&file, local)), None);
+            // A file in a bucket is durable.
+            Ok(PublishedFile { replaced, .. }) => {
+                self.complete_publication(key);
                 Completion::Written { replaced }
             }
             Err(_) => Completion::Failed,
