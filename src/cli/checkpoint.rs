@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::arguments::Common;
 use super::client::run_online;
@@ -136,14 +136,14 @@ impl Checkpoint {
                 let seconds = expires_in.or(*expires_in_hours).map(|lifetime| lifetime.as_secs());
                 let created = catalog.create_checkpoint(name.clone(), seconds).await;
                 created.map(|created| match target.connection.output {
-                    Output::Json => json_text(&json!(info(created))),
+                    Output::Json => json_text(&info(created)),
                     Output::Table => created_line(&info(created)),
                 })
             }
             Command::List(List { target }) => catalog.checkpoints().await.map(|all| {
                 let listed = CheckpointList { checkpoints: all.into_iter().map(info).collect() };
                 match target.connection.output {
-                    Output::Json => json_text(&json!(listed)),
+                    Output::Json => json_text(&listed),
                     Output::Table => rows(&listed),
                 }
             }),

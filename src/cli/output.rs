@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 pub(super) use slateberg_base::numbers::{count, grouped};
 use slateberg_base::rfc3339;
@@ -26,13 +27,13 @@ pub(super) fn print(text: &str) {
 }
 
 /// Prints JSON. Adds an RFC 3339 time beside each time in milliseconds.
-pub(super) fn print_json(value: &Value) {
+pub(super) fn print_json(value: &impl Serialize) {
     print(&json_text(value));
 }
 
 /// Formats JSON. Adds an RFC 3339 time beside each time in milliseconds.
-pub(super) fn json_text(value: &Value) -> String {
-    let mut value = value.clone();
+pub(super) fn json_text(value: &impl Serialize) -> String {
+    let mut value = json!(value);
     add_times(&mut value);
     format!("{value:#}\n")
 }

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::arguments::Common;
 use super::exit::Outcome;
@@ -19,7 +20,8 @@ use slateberg_runtime::dependencies::Dependencies;
 use slateberg_runtime::offline_writer::{OfflineError, OfflineWriter, RestoreTarget, Restored};
 use slateberg_runtime::preview::{check_unused, preview};
 use slateberg_store::checkpoints::Checkpoint;
-use slateberg_store::restore::{Counts, Object, Objects, RestoreSummary};
+use slateberg_store::restore::{Counts, Object, ObjectKind, Objects, RestoreSummary};
+use uuid::Uuid;
 
 /// Maximum number of objects per kind of change in the printed table. JSON contains all objects.
 const NAMES_MAX: usize = 50;
@@ -68,8 +70,13 @@ impl Restore {
 
     fn preview_text(&self, to: &Checkpoint, summary: &RestoreSummary) -> String {
         if self.output == Output::Json {
-            let text = json!({ "done": false, "to": checkpoint_json(to), "changes": changes_json(summary) });
-            return json_text(&text);
+            return json_text(&Report {
+                done: false,
+                to: CheckpointName::new(to),
+                undo: None,
+                changes: Changes::new(summary),
+                broken: None,
+            });
         }
         format!(
             "checkpoint {}\n\n{}\nDry run: nothing was changed. Stop the server and add --yes to apply the changes.\n",
@@ -81,11 +88,13 @@ impl Restore {
     fn result_text(&self, restored: &Restored) -> String {
         let Restored { to, undo, summary, report } = restored;
         if self.output == Output::Json {
-            let text = json!({
-                "done": true, "to": checkpoint_json(to), "undo": checkpoint_json(undo), "changes": changes_json(summary),
-                "broken": report.broken,
+            return json_text(&Report {
+                done: true,
+                to: CheckpointName::new(to),
+                undo: Some(CheckpointName::new(undo)),
+                changes: Changes::new(summary),
+                broken: Some(&report.broken),
             });
-            return json_text(&text);
         }
         let broken: String = report.broken.iter().map(|it| format!("broken: {it}\n")).collect();
         format!(
@@ -113,37 +122,89 @@ async fn restore(
     closed.map(|()| restored)
 }
 
-fn checkpoint_json(checkpoint: &Checkpoint) -> Value {
-    json!({
-        "id": checkpoint.id,
-        "name": checkpoint.name,
-        "created-at-ms": checkpoint.created_ms,
-    })
-}
-
 fn checkpoint_label(checkpoint: &Checkpoint) -> String {
     let name = checkpoint.name_or_id();
     format!("{name} of {}", rfc3339::format(checkpoint.created_ms))
 }
 
-/// Renders counts per kind and the names of all objects as JSON.
-fn changes_json(summary: &RestoreSummary) -> Value {
-    let mut changes = json!(summary);
-    let named = |objects: &[Object]| -> Vec<Value> {
-        let object = |object: &Object| {
-            let mut value = json!({ "kind": object.kind, "name": joined(&object.name) });
-            if let Some(before) = &object.renamed_from {
-                value["renamed-from"] = joined(before).into();
-            }
-            value
+/// The changes of a restore as printed JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    /// Whether the changes were applied.
+    done: bool,
+    to: CheckpointName<'a>,
+    /// The checkpoint that undoes the restore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undo: Option<CheckpointName<'a>>,
+    changes: Changes<'a>,
+    /// Broken invariants of the restored state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken: Option<&'a [String]>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct CheckpointName<'a> {
+    id: Uuid,
+    name: Option<&'a str>,
+    created_at_ms: i64,
+}
+
+impl<'a> CheckpointName<'a> {
+    fn new(checkpoint: &'a Checkpoint) -> Self {
+        Self {
+            id: checkpoint.id,
+            name: checkpoint.name.as_deref(),
+            created_at_ms: checkpoint.created_ms,
+        }
+    }
+}
+
+/// Counts per kind, and the names of all objects.
+#[derive(Serialize)]
+struct Changes<'a> {
+    #[serde(flatten)]
+    counts: &'a RestoreSummary,
+    objects: ChangedObjects,
+}
+
+#[derive(Serialize)]
+struct ChangedObjects {
+    restored: Vec<ObjectName>,
+    changed: Vec<ObjectName>,
+    removed: Vec<ObjectName>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ObjectName {
+    kind: ObjectKind,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renamed_from: Option<String>,
+}
+
+impl<'a> Changes<'a> {
+    fn new(summary: &'a RestoreSummary) -> Self {
+        let named = |objects: &[Object]| objects.iter().map(ObjectName::new).collect();
+        let Objects { restored, changed, removed } = &summary.objects;
+        let objects = ChangedObjects {
+            restored: named(restored),
+            changed: named(changed),
+            removed: named(removed),
         };
-        objects.iter().map(object).collect()
-    };
-    let Objects { restored, changed, removed } = &summary.objects;
-    changes["objects"] = json!({
-        "restored": named(restored), "changed": named(changed), "removed": named(removed),
-    });
-    changes
+        Self { counts: summary, objects }
+    }
+}
+
+impl ObjectName {
+    fn new(object: &Object) -> Self {
+        Self {
+            kind: object.kind,
+            name: joined(&object.name),
+            renamed_from: object.renamed_from.as_ref().map(|before| joined(before)),
+        }
+    }
 }
 
 /// Formats counts per kind, and the first names per kind of change.

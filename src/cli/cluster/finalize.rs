@@ -1,7 +1,7 @@
 //! `slateberg cluster finalize`.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::transfer::{PATH, Transfer, name_of_writer};
 use crate::cli::client::{ClientError, Connection, parse};
@@ -29,7 +29,7 @@ impl Finalize {
             Some(newest) => {
                 Transfer { member: Some(newest.id.to_string()), connection }.run().await
             }
-            None if connection.output == Output::Json => Ok(json_text(&json!(status))),
+            None if connection.output == Output::Json => Ok(json_text(&status)),
             None => {
                 let writer = name_of_writer(&status);
                 Ok(format!("no member has a newer version than the writer '{writer}'\n"))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::client::{ClientError, Connection, body, parse};
@@ -52,7 +52,7 @@ fn transferred(
     status: &ClusterStatus,
 ) -> Result<String, ClientError> {
     if connection.output == Output::Json {
-        return Ok(json_text(&json!(status)));
+        return Ok(json_text(status));
     }
     let writer = name_of_writer(status);
     let TransferStarted { from, to, successor, .. } = started;

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use reqwest::Method;
-use serde_json::Value;
-
 use super::error::MigrateError;
+use super::responses::{NamespacePage, TabularPage};
 use super::rest::{Response, Rest, plural};
 use super::source_objects::{Contents, SourceNamespace, SourceTabular};
 use slateberg_base::progress::Phase;
@@ -39,7 +37,7 @@ impl Rest {
     ) -> Result<Vec<Vec<String>>, MigrateError> {
         let path = format!("{}/namespaces", self.prefix);
         let parent_parameter = (!parent.is_empty()).then(|| self.joined(parent));
-        let listed = match self.list_all(&path, "namespaces", parent_parameter).await? {
+        let listed = match self.list_all::<NamespacePage>(&path, parent_parameter).await? {
             Response::Success(listed) => listed,
             // A catalog without nested namespaces may not support this request.
             Response::Rejected(rejection) if !parent.is_empty() && rejection.is_missing() => {
@@ -49,12 +47,11 @@ impl Rest {
             }
             Response::Rejected(rejection) => return Err(rejection.error(&path)),
         };
-        let found = listed.iter().filter_map(strings);
         // Keep only direct children. Otherwise, the loop would be endless if a catalog ignores
         // `parent` and returns all namespaces.
         let is_child =
             |levels: &Vec<String>| levels.len() == parent.len() + 1 && levels.starts_with(parent);
-        Ok(found.filter(is_child).collect())
+        Ok(listed.into_iter().filter(is_child).collect())
     }
 
     async fn properties(
@@ -62,12 +59,8 @@ impl Rest {
         levels: &[String],
         contents: &mut Contents,
     ) -> Result<BTreeMap<String, String>, MigrateError> {
-        let path = self.in_namespace(levels);
-        match self.send(Method::GET, &path, &Value::Null).await? {
-            Response::Success(response_body) => {
-                let properties = serde_json::from_value(response_body["properties"].clone());
-                Ok(properties.unwrap_or_default())
-            }
+        match self.load_namespace(levels).await? {
+            Response::Success(namespace) => Ok(namespace.into_properties()),
             Response::Rejected(rejection) => {
                 let reason = rejection.error("its properties cannot be read");
                 contents.failures.push(format!("namespace {}: {reason}", levels.join(".")));
@@ -86,7 +79,7 @@ impl Rest {
             return Ok(());
         }
         let path = format!("{}/{}", self.in_namespace(namespace), plural(kind));
-        let listed = match self.list_all(&path, "identifiers", None).await? {
+        let listed = match self.list_all::<TabularPage>(&path, None).await? {
             Response::Success(listed) => listed,
             // A catalog whose configuration lists no endpoints may not support views.
             Response::Rejected(rejection)
@@ -102,17 +95,12 @@ impl Rest {
                 return Ok(());
             }
         };
-        let names = listed.iter().filter_map(|identifier| identifier["name"].as_str());
-        contents.tabulars.extend(names.map(|name| SourceTabular {
+        contents.tabulars.extend(listed.into_iter().map(|identifier| SourceTabular {
             kind,
             namespace: namespace.to_vec(),
-            name: name.to_owned(),
+            name: identifier.name,
             metadata_location: None,
         }));
         Ok(())
     }
-}
-
-fn strings(value: &Value) -> Option<Vec<String>> {
-    value.as_array()?.iter().map(|level| level.as_str().map(str::to_owned)).collect()
 }

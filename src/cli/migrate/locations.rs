@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::error::MigrateError;
+use super::responses::TabularMetadata;
 use super::source_objects::{Contents, LocatedMetadata, SourceTabular};
 use slateberg_model::ident::TabularKind;
 use slateberg_objects::metadata_discovery::{newest_metadata, read_metadata};
@@ -62,10 +61,9 @@ impl LocationReader {
         location: &str,
     ) -> Result<LocatedMetadata, MigrateError> {
         let text = read_metadata(location, &self.options).await.map_err(MigrateError::new)?;
-        let metadata: Value = serde_json::from_slice(&text)
+        let metadata: TabularMetadata = serde_json::from_slice(&text)
             .map_err(|error| MigrateError::new(format!("{location}: {error}")))?;
-        let loaded = serde_json::json!({ "metadata-location": location, "metadata": metadata });
-        super::rest::located_metadata(kind, &loaded)
+        metadata.at(kind, location.to_owned())
     }
 }
 

@@ -2,11 +2,10 @@
 
 use futures::StreamExt;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::arguments::Migrate;
 use super::error::MigrateError;
-use super::rest::{Response, Rest, located_metadata};
+use super::rest::{Response, Rest};
 use super::source::Source;
 use super::source_objects::{Contents, LocatedMetadata, SourceNamespace, SourceTabular};
 use slateberg_base::numbers::grouped;
@@ -37,6 +36,18 @@ pub(super) struct Summary {
     pub(super) notes: Vec<String>,
     /// Whether part of the source could not be read.
     incomplete: bool,
+}
+
+/// The result of a migration as printed JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Report<'a> {
+    dry_run: bool,
+    complete: bool,
+    namespaces: Tally,
+    tables: Tally,
+    views: Tally,
+    notes: &'a [String],
 }
 
 /// The outcome for one object.
@@ -108,15 +119,15 @@ impl Summary {
         format!("{present} of {all} {verb}, {missing} failed{incomplete}\n")
     }
 
-    pub(super) fn json(&self) -> Value {
-        json!({
-            "dry-run": self.dry_run,
-            "complete": self.is_complete(),
-            "namespaces": self.namespaces,
-            "tables": self.tables,
-            "views": self.views,
-            "notes": self.notes,
-        })
+    pub(super) fn report(&self) -> Report<'_> {
+        Report {
+            dry_run: self.dry_run,
+            complete: self.is_complete(),
+            namespaces: self.namespaces,
+            tables: self.tables,
+            views: self.views,
+            notes: &self.notes,
+        }
     }
 
     fn add(&mut self, found: &SourceTabular, end: &ItemOutcome) {
@@ -203,7 +214,8 @@ impl Migration {
             Response::Rejected(rejection) => return Ok(ItemOutcome::Failed(rejection.message)),
         };
         if let Some(existing) = existing {
-            let is_other = |(key, value): (&String, &String)| existing["properties"][key] != *value;
+            let existing = existing.into_properties();
+            let is_other = |(key, value): (&String, &String)| existing.get(key) != Some(value);
             return Ok(if found.properties.iter().any(is_other) {
                 ItemOutcome::Diverged("with other properties, which it keeps".to_owned())
             } else {
@@ -263,7 +275,7 @@ impl Migration {
                 return Ok(Some(ItemOutcome::Failed(rejection.message)));
             }
         };
-        let existing = located_metadata(found.kind, &loaded)?;
+        let existing = loaded.located(found.kind)?;
         Ok(Some(if existing.uuid != source_metadata.uuid {
             ItemOutcome::Conflict(format!(
                 "the catalog has another object of this name, {}",

@@ -11,6 +11,7 @@ mod error;
 mod listing;
 mod locations;
 mod migration;
+mod responses;
 mod rest;
 mod source;
 mod source_objects;
@@ -36,7 +37,7 @@ impl Migrate {
         // Print the summary even if standard error is closed.
         let _ = stderr().write_all(summary.line().as_bytes());
         match self.connection.output {
-            Output::Json => print_json(&summary.json()),
+            Output::Json => print_json(&summary.report()),
             Output::Table => print(&summary_table(&summary)),
         }
         if summary.is_complete() {

@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reqwest::{Client, Method, StatusCode};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::json;
 use tokio::sync::Mutex;
 use url::form_urlencoded;
 
 use super::error::MigrateError;
+use super::responses::{
+    CatalogConfig, ErrorResponse, LoadedTabular, Namespace, Page, TokenResponse,
+};
 use super::source_objects::{LocatedMetadata, SourceTabular};
 use crate::cli::client::{ClientError, Connection, child_path, encoded, query};
 use slateberg_base::retry::Backoff;
@@ -73,7 +78,7 @@ pub(super) struct Rejection {
 
 /// The result of a request.
 #[derive(Debug)]
-pub(super) enum Response<T = Value> {
+pub(super) enum Response<T> {
     Success(T),
     Rejected(Rejection),
 }
@@ -143,25 +148,19 @@ impl Rest {
             rest.renew(None).await?;
         }
         let path = format!("/v1/config{}", query(&[("warehouse", warehouse.map(str::to_owned))]));
-        let config = rest.send(Method::GET, &path, &Value::Null).await?;
-        let config = config.content(&rest.base)?;
-        let setting = |name: &str| {
-            ["overrides", "defaults"].iter().find_map(|which| config[which][name].as_str())
-        };
-        if let Some(separator) =
-            setting("namespace-separator").filter(|setting| !setting.is_empty())
-        {
+        let config: CatalogConfig = rest.get(&path).await?.content(&rest.base)?;
+        let separator = config.setting("namespace-separator");
+        if let Some(separator) = separator.filter(|separator| !separator.is_empty()) {
             rest.separator = separator.to_owned();
         }
-        rest.prefix = match setting("prefix").unwrap_or_default().trim_matches('/') {
+        rest.prefix = match config.setting("prefix").unwrap_or_default().trim_matches('/') {
             "" => "/v1".to_owned(),
             prefix => {
                 prefix.split('/').fold("/v1".to_owned(), |path, part| child_path(&path, part))
             }
         };
-        rest.has_views = config["endpoints"]
-            .as_array()
-            .map(|endpoints| endpoints.iter().any(|endpoint| endpoint == VIEWS));
+        rest.has_views =
+            config.endpoints.map(|endpoints| endpoints.iter().any(|endpoint| endpoint == VIEWS));
         Ok(rest)
     }
 
@@ -192,23 +191,40 @@ impl Rest {
         let failed = |error: &dyn std::fmt::Display| MigrateError::new(format!("{url}: {error}"));
         let response = request.send().await.map_err(|error| failed(&error.without_url()))?;
         let status = response.status();
-        let response_body: Value = response.json().await.unwrap_or_default();
-        let Some(new) = response_body["access_token"].as_str().filter(|_| status.is_success())
-        else {
+        // The error of the parser is omitted, because it may contain parts of a token.
+        let response = response.json::<TokenResponse>().await.ok();
+        let Some(response) = response.filter(|_| status.is_success()) else {
             return Err(failed(&format!("the response contains no token ({status})")));
         };
-        *token = Some(Secret::new(new));
+        *token = Some(Secret::new(response.access_token));
         Ok(true)
+    }
+
+    /// Sends a GET request.
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Response<T>, MigrateError> {
+        self.send(Method::GET, path, None::<&()>).await
+    }
+
+    /// Sends a POST request whose response is not needed.
+    async fn post(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Response<IgnoredAny>, MigrateError> {
+        self.send(Method::POST, path, Some(body)).await
     }
 
     /// Sends a request and retries transient errors. The server may therefore receive the request
     /// more than once.
-    pub(super) async fn send(
+    async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
-        body: &Value,
-    ) -> Result<Response, MigrateError> {
+        body: Option<&impl Serialize>,
+    ) -> Result<Response<T>, MigrateError> {
         let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
         for attempt in 1.. {
             let token = self.token.lock().await.clone();
@@ -232,37 +248,34 @@ impl Rest {
         Err(MigrateError::new("no request was made"))
     }
 
-    async fn send_once(
+    async fn send_once<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
-        body: &Value,
+        body: Option<&impl Serialize>,
         token: Option<&Secret>,
-    ) -> reqwest::Result<Response> {
+    ) -> reqwest::Result<Response<T>> {
         let mut request = self.client.request(method, format!("{}{path}", self.base));
         if let Some(token) = token {
             request = request.bearer_auth(token.reveal());
         }
-        if !body.is_null() {
+        if let Some(body) = body {
             request = request.json(body);
         }
         let response = request.send().await?;
         let status: StatusCode = response.status();
         let text = response.text().await?;
-        let response_body = serde_json::from_str::<Value>(&text);
-        if status.is_success() {
-            return Ok(match response_body {
-                Ok(response_body) => Response::Success(response_body),
-                Err(_) if text.is_empty() => Response::Success(Value::Null),
-                Err(_) => Response::Rejected(Rejection {
-                    status: status.as_u16(),
-                    message: "the response is not JSON".to_owned(),
-                }),
-            });
-        }
-        let message =
-            response_body.ok().and_then(|it| Some(it["error"]["message"].as_str()?.to_owned()));
-        let message = message.unwrap_or_else(|| text.chars().take(200).collect());
+        let message = if status.is_success() {
+            match serde_json::from_str(&text) {
+                Ok(content) => return Ok(Response::Success(content)),
+                Err(error) => format!("the response is not valid: {error}"),
+            }
+        } else {
+            match serde_json::from_str::<ErrorResponse>(&text) {
+                Ok(response) => response.error.message,
+                Err(_) => text.chars().take(200).collect(),
+            }
+        };
         Ok(Response::Rejected(Rejection { status: status.as_u16(), message }))
     }
 
@@ -285,28 +298,27 @@ impl Rest {
     }
 
     /// Requests all pages of a listing.
-    pub(super) async fn list_all(
+    pub(super) async fn list_all<P: Page>(
         &self,
         path: &str,
-        member: &str,
         parent: Option<String>,
-    ) -> Result<Response<Vec<Value>>, MigrateError> {
+    ) -> Result<Response<Vec<P::Item>>, MigrateError> {
         let mut all = Vec::new();
         let mut token = String::new();
         loop {
-            let page = query(&[
+            let parameters = query(&[
                 ("parent", parent.clone()),
                 ("pageToken", Some(token.clone())),
                 ("pageSize", Some(PAGE.to_owned())),
             ]);
-            let response_body =
-                match self.send(Method::GET, &format!("{path}{page}"), &Value::Null).await? {
-                    Response::Success(response_body) => response_body,
-                    Response::Rejected(rejection) => return Ok(Response::Rejected(rejection)),
-                };
-            all.extend(response_body[member].as_array().cloned().unwrap_or_default());
-            match response_body["next-page-token"].as_str() {
-                Some(next) if !next.is_empty() && next != token => token = next.to_owned(),
+            let page: P = match self.get(&format!("{path}{parameters}")).await? {
+                Response::Success(page) => page,
+                Response::Rejected(rejection) => return Ok(Response::Rejected(rejection)),
+            };
+            let (items, next) = page.into_parts();
+            all.extend(items);
+            match next {
+                Some(next) if !next.is_empty() && next != token => token = next,
                 _ => return Ok(Response::Success(all)),
             }
         }
@@ -318,7 +330,7 @@ impl Rest {
         tabular: &SourceTabular,
     ) -> Result<LocatedMetadata, MigrateError> {
         let loaded = self.load(tabular.kind, &tabular.namespace, &tabular.name).await?;
-        located_metadata(tabular.kind, &loaded.content("it cannot be loaded")?)
+        loaded.content("it cannot be loaded")?.located(tabular.kind)
     }
 
     /// Loads a table or view.
@@ -327,13 +339,13 @@ impl Rest {
         kind: TabularKind,
         namespace: &[String],
         name: &str,
-    ) -> Result<Response, MigrateError> {
+    ) -> Result<Response<LoadedTabular>, MigrateError> {
         let refs = match kind {
             TabularKind::Table => "?snapshots=refs",
             TabularKind::View => "",
         };
         let path = format!("{}{refs}", self.tabular_path(kind, namespace, name));
-        self.send(Method::GET, &path, &Value::Null).await
+        self.get(&path).await
     }
 
     /// Registers a metadata file.
@@ -343,14 +355,14 @@ impl Rest {
         namespace: &[String],
         name: &str,
         metadata_location: &str,
-    ) -> Result<Response, MigrateError> {
+    ) -> Result<Response<IgnoredAny>, MigrateError> {
         let register = match kind {
             TabularKind::Table => "register",
             TabularKind::View => "register-view",
         };
         let path = format!("{}/{register}", self.in_namespace(namespace));
         let body = json!({ "name": name, "metadata-location": metadata_location });
-        self.send(Method::POST, &path, &body).await
+        self.post(&path, &body).await
     }
 
     /// Creates a namespace.
@@ -358,33 +370,18 @@ impl Rest {
         &self,
         levels: &[String],
         properties: &BTreeMap<String, String>,
-    ) -> Result<Response, MigrateError> {
+    ) -> Result<Response<IgnoredAny>, MigrateError> {
         let path = format!("{}/namespaces", self.prefix);
         let body = json!({ "namespace": levels, "properties": properties });
-        self.send(Method::POST, &path, &body).await
+        self.post(&path, &body).await
     }
 
     /// Loads a namespace's properties.
-    pub(super) async fn load_namespace(&self, levels: &[String]) -> Result<Response, MigrateError> {
-        self.send(Method::GET, &self.in_namespace(levels), &Value::Null).await
-    }
-}
-
-/// Returns the metadata location and UUID in the response to a load.
-pub(super) fn located_metadata(
-    kind: TabularKind,
-    loaded: &Value,
-) -> Result<LocatedMetadata, MigrateError> {
-    let uuid = match kind {
-        TabularKind::Table => &loaded["metadata"]["table-uuid"],
-        TabularKind::View => &loaded["metadata"]["view-uuid"],
-    };
-    match (loaded["metadata-location"].as_str(), uuid.as_str()) {
-        (Some(location), Some(uuid)) => {
-            Ok(LocatedMetadata { metadata_location: location.to_owned(), uuid: uuid.to_owned() })
-        }
-        (None, _) => Err(MigrateError::new("the response of the catalog has no metadata-location")),
-        (_, None) => Err(MigrateError::new("its metadata has no uuid")),
+    pub(super) async fn load_namespace(
+        &self,
+        levels: &[String],
+    ) -> Result<Response<Namespace>, MigrateError> {
+        self.get(&self.in_namespace(levels)).await
     }
 }
 
