@@ -28,6 +28,7 @@ sys.dont_write_bytecode = True
 
 import figures
 import install
+import page_cache
 import process
 import report
 import servers
@@ -383,6 +384,8 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=RESULTS, help="file for the results")
     parser.add_argument("--plots", type=Path, default=PLOTS, help="directory for the plots")
     parser.add_argument("--install", action="store_true", help="only install every server")
+    help_ = "read files below this directory before each part, until no memory is free (see page_cache.py)"
+    parser.add_argument("--fill-page-cache", type=Path, metavar="DIRECTORY", help=help_)
     arguments = parser.parse_args()
     chosen = [part for part in arguments.only.split(",") if part] or list(PARTS)
     if unknown := [part for part in chosen if part not in PARTS]:
@@ -399,12 +402,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as directory:
         results = Results([]) if arguments.install else Results.create(arguments.output)
         run = Run(arguments.quick, Path(directory), results)
-        results.add(machine(arguments.quick))
+        results.add(machine(arguments.quick, Path(directory)))
         # All servers are installed first, so that no build runs during a measurement.
         install_everything(run, chosen)
         if arguments.install:
             return 1 if run.missing else 0
-        broken = measure(run, chosen)
+        broken = measure(run, chosen, arguments.fill_page_cache)
     print(report.text(results))
     for name, why in run.missing.items():
         print(f"without {name}: {why.splitlines()[0]}")
@@ -432,7 +435,7 @@ def install_everything(run: Run, chosen: list[str]) -> None:
             print(f"without {name}", flush=True)
 
 
-def measure(run: Run, chosen: list[str]) -> list[str]:
+def measure(run: Run, chosen: list[str], files: Path | None) -> list[str]:
     """Runs the parts one after another. Returns the names of those that failed."""
     broken = []
     for number, part in enumerate(chosen, 1):
@@ -440,6 +443,8 @@ def measure(run: Run, chosen: list[str]) -> list[str]:
         print(f"\n[{number}/{len(chosen)}] {part}: {function.__doc__}", flush=True)
         began = time.monotonic()
         try:
+            if files is not None:
+                page_cache.fill(files)
             function(run)
         except Exception:
             # The other parts can still be measured. The exit code reports the failure.
@@ -460,8 +465,11 @@ def draw(results: Path, directory: Path) -> list[str]:
     return []
 
 
-def machine(quick: bool) -> dict:
+def machine(quick: bool, directory: Path) -> dict:
     """Returns the first line of the results: the machine, the date and the revision."""
+    write_cost = page_cache.write_cost(directory)
+    if write_cost["free_memory_ms"] > 3 * write_cost["reused_memory_ms"]:
+        print("bench: free memory is slow on this machine; consider --fill-page-cache", flush=True)
     revision = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
@@ -480,6 +488,7 @@ def machine(quick: bool) -> dict:
         "cpu": model[0] if model else platform.machine(),
         "memory_gib": round(memory / 2**30),
         "kernel": platform.release().partition("-")[0],
+        "write_8_mib": write_cost,
     }
 
 
