@@ -318,7 +318,7 @@ def upgrade_the_data_format(operator):
     asked(server, "POST", f"{tables}/t0", {"requirements": [], "updates": [update]}).expect(200)
     asked(server, "DELETE", f"{tables}/t1").expect(204)
     server.stop()
-    assert " 19 tables, 0 views; 0 broken" in operator.checked(settings.file)
+    assert " 19 tables, 0 views, 0 functions; 0 broken" in operator.checked(settings.file)
     assert format_of_the_store() == newest
 
 
@@ -365,7 +365,7 @@ def drain(operator):
         assert server.process.wait(60) == 0
     assert (commits.unanswered, commits.refusals, traffic.failures) == ([], [], [])
     tables = NAMESPACES * TABLES_EACH + len(["ledger", "orders", "invoices", "returns"])
-    assert f" {tables:,} tables, 0 views; 0 broken" in operator.checked()
+    assert f" {tables:,} tables, 0 views, 0 functions; 0 broken" in operator.checked()
     acknowledged = set(commits.acknowledged)
     assert {request.name for request in begun} <= acknowledged
     operator.start()
