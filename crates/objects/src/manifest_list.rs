@@ -33,9 +33,15 @@ pub async fn create(
     let created = objects.create(warehouse, location, [content.clone()]).await;
     let Err(Error::Taken(taken)) = created else { return created };
     let bytes_max = content.len() as u64;
-    match objects.read_of_size(warehouse, location, bytes_max).await? {
-        Some(existing) if existing == *content => Ok(()),
-        _ => Err(Error::Taken(taken)),
+    let existing = objects.read_of_size(warehouse, location, bytes_max).await?;
+    if existing.is_none_or(|existing| existing != *content) {
+        return Err(Error::Taken(taken));
+    }
+    match objects.local_file(warehouse, location)? {
+        // The earlier attempt may have failed because the disk did not sync the file. Another sync
+        // could succeed although the content is lost.
+        Some(_) => replace(objects, warehouse, location, content).await,
+        None => Ok(()),
     }
 }
 

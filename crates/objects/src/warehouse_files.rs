@@ -260,9 +260,19 @@ impl Objects {
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
     ) -> Result<Option<LocalFile>, Error> {
+        self.put_unsynced(warehouse, location, content, PutMode::Create).await
+    }
+
+    async fn put_unsynced(
+        &self,
+        warehouse: Uuid,
+        location: &str,
+        content: impl IntoIterator<Item = Bytes>,
+        mode: PutMode,
+    ) -> Result<Option<LocalFile>, Error> {
         let target = self.target_among(warehouse, location, true)?;
         let file = self.local_file_at(&target, location)?;
-        let mut options = PutOptions::from(PutMode::Create);
+        let mut options = PutOptions::from(mode);
         if file.is_some() {
             options.extensions.insert(SyncLater);
         }
@@ -298,10 +308,8 @@ impl Objects {
         location: &str,
         content: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), Error> {
-        let target = self.target_among(warehouse, location, true)?;
-        self.put(&target, location, content, PutMode::Overwrite.into()).await?;
-        let Some(file) = self.local_file_at(&target, location)? else { return Ok(()) };
-        // The put syncs the directory of the file, but not directories that an earlier put created.
+        let written = self.put_unsynced(warehouse, location, content, PutMode::Overwrite).await?;
+        let Some(file) = written else { return Ok(()) };
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
             let source = object_store::Error::Generic { store: "LocalFileSystem", source };
             self.failed(location, source)

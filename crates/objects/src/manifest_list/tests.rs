@@ -1,10 +1,15 @@
 //! Tests of manifest lists. The crate `apache-avro` is the independent reader and writer.
 
+use std::os::unix::fs::MetadataExt;
+
 use apache_avro::types::Value as Avro;
 use proptest::prelude::*;
 
 use super::parse::parse;
 use super::*;
+use crate::location::Location;
+use crate::open::open_url;
+use crate::warehouse_files::Root;
 use slateberg_model::manifest_file::{FieldSummary, ManifestFile};
 
 const SYNC: Uuid = Uuid::from_u128(0x5eed);
@@ -53,6 +58,26 @@ fn entry(number: i64) -> ManifestFile {
 
 fn entries(numbers: impl Iterator<Item = i64>) -> Vec<ManifestFile> {
     numbers.map(entry).collect()
+}
+
+#[tokio::test]
+async fn list_of_an_earlier_attempt_on_a_local_disk_is_written_again() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let url = format!("file://{}", directory.path().display());
+    let opened = open_url(&url, &Default::default()).expect("it opens");
+    let location = Location::parse(&url).expect("it is a location");
+    let root = Root { location, object_store: opened.object_store, vendor: None };
+    let objects = Objects::new([(Uuid::nil(), vec![root])]);
+    let path = format!("{url}/snap-1.avro");
+    let attempt = async |content: &'static str| {
+        create(&objects, Uuid::nil(), &path, &Bytes::from(content)).await?;
+        let file = std::fs::metadata(directory.path().join("snap-1.avro"));
+        Ok::<_, Error>(file.expect("it exists").ino())
+    };
+    let first = attempt("list").await.expect("the name is free");
+    let again = attempt("list").await.expect("the content is the same");
+    assert_ne!(first, again, "a new file");
+    assert!(matches!(attempt("other").await, Err(Error::Taken(_))));
 }
 
 #[test]
