@@ -202,7 +202,7 @@ impl ObjectName {
         Self {
             kind: object.kind,
             name: joined(&object.name),
-            renamed_from: object.renamed_from.as_ref().map(|before| joined(before)),
+            renamed_from: object.renamed_from.as_deref().map(joined),
         }
     }
 }
