@@ -16,8 +16,8 @@ SCENARIOS = ("commit", "commit-one", "append-one")
 
 
 def text(results: Results) -> str:
-    tables = (aims, latencies, loads, commits)
-    return "\n\n".join("\n".join(table(results)) for table in tables)
+    sections = (aims, latencies, loads, commits)
+    return "\n\n".join("\n".join(section(results)) for section in sections)
 
 
 def aims(results: Results) -> list[str]:
@@ -48,9 +48,9 @@ def loads(results: Results) -> list[str]:
 
 
 def commits(results: Results) -> list[str]:
-    tables = [throughputs(results, PEERS, part="commit", scenario=scenario) for scenario in SCENARIOS]
-    # All tables have the same head.
-    return tables[0] + [row for table in tables[1:] for row in table[2:]]
+    first, *more = (throughputs(results, PEERS, part="commit", scenario=scenario) for scenario in SCENARIOS)
+    # All tables have the same head of two lines.
+    return first + [line for lines in more for line in lines[2:]]
 
 
 def throughputs(results: Results, servers: dict, **part) -> list[str]:
