@@ -70,13 +70,7 @@ impl Restore {
 
     fn preview_text(&self, to: &Checkpoint, summary: &RestoreSummary) -> String {
         if self.output == Output::Json {
-            return json_text(&Report {
-                done: false,
-                to: CheckpointName::new(to),
-                undo: None,
-                changes: Changes::new(summary),
-                broken: None,
-            });
+            return json_text(&Report::of_preview(to, summary));
         }
         format!(
             "checkpoint {}\n\n{}\nDry run: nothing was changed. Stop the server and add --yes to apply the changes.\n",
@@ -90,10 +84,9 @@ impl Restore {
         if self.output == Output::Json {
             return json_text(&Report {
                 done: true,
-                to: CheckpointName::new(to),
                 undo: Some(CheckpointName::new(undo)),
-                changes: Changes::new(summary),
                 broken: Some(&report.broken),
+                ..Report::of_preview(to, summary)
             });
         }
         let broken: String = report.broken.iter().map(|it| format!("broken: {it}\n")).collect();
@@ -140,6 +133,14 @@ struct Report<'a> {
     /// Broken invariants of the restored state.
     #[serde(skip_serializing_if = "Option::is_none")]
     broken: Option<&'a [String]>,
+}
+
+impl<'a> Report<'a> {
+    /// Changes that were not applied.
+    fn of_preview(to: &'a Checkpoint, summary: &'a RestoreSummary) -> Self {
+        let (to, changes) = (CheckpointName::new(to), Changes::new(summary));
+        Self { done: false, to, undo: None, changes, broken: None }
+    }
 }
 
 #[derive(Serialize)]

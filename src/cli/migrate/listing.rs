@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::MigrateError;
-use super::responses::{NamespacePage, TabularPage};
+use super::responses::TabularIdentifier;
 use super::rest::{Response, Rest, plural};
 use super::source_objects::{Contents, SourceNamespace, SourceTabular};
 use slateberg_base::progress::Phase;
@@ -37,7 +37,7 @@ impl Rest {
     ) -> Result<Vec<Vec<String>>, MigrateError> {
         let path = format!("{}/namespaces", self.prefix);
         let parent_parameter = (!parent.is_empty()).then(|| self.joined(parent));
-        let listed = match self.list_all::<NamespacePage>(&path, parent_parameter).await? {
+        let listed = match self.list_all::<Vec<String>>(&path, parent_parameter).await? {
             Response::Success(listed) => listed,
             // A catalog without nested namespaces may not support this request.
             Response::Rejected(rejection) if !parent.is_empty() && rejection.is_missing() => {
@@ -79,7 +79,7 @@ impl Rest {
             return Ok(());
         }
         let path = format!("{}/{}", self.in_namespace(namespace), plural(kind));
-        let listed = match self.list_all::<TabularPage>(&path, None).await? {
+        let listed = match self.list_all::<TabularIdentifier>(&path, None).await? {
             Response::Success(listed) => listed,
             // A catalog whose configuration lists no endpoints may not support views.
             Response::Rejected(rejection)

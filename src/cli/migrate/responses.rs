@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::error::MigrateError;
 use super::source_objects::LocatedMetadata;
@@ -42,52 +41,20 @@ pub(super) struct ErrorModel {
     pub(super) message: String,
 }
 
-/// One page of a list.
-pub(super) trait Page: DeserializeOwned {
-    type Item;
-
-    /// Returns the items, and the token of the next page.
-    fn into_parts(self) -> (Vec<Self::Item>, Option<String>);
-}
-
-/// The schema `ListNamespacesResponse`.
+/// One page of a list: the schemas `ListNamespacesResponse` and `ListTablesResponse`, which is also
+/// the list of views.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct NamespacePage {
-    #[serde(default)]
-    namespaces: Vec<Vec<String>>,
-    next_page_token: Option<String>,
-}
-
-impl Page for NamespacePage {
-    type Item = Vec<String>;
-
-    fn into_parts(self) -> (Vec<Vec<String>>, Option<String>) {
-        (self.namespaces, self.next_page_token)
-    }
-}
-
-/// The schema `ListTablesResponse`, which is also the list of views.
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) struct TabularPage {
-    #[serde(default)]
-    identifiers: Vec<TabularIdentifier>,
-    next_page_token: Option<String>,
+pub(super) struct Page<T> {
+    #[serde(default = "Vec::new", alias = "namespaces", alias = "identifiers")]
+    pub(super) items: Vec<T>,
+    pub(super) next_page_token: Option<String>,
 }
 
 /// The schema `TableIdentifier`.
 #[derive(Deserialize)]
 pub(super) struct TabularIdentifier {
     pub(super) name: String,
-}
-
-impl Page for TabularPage {
-    type Item = TabularIdentifier;
-
-    fn into_parts(self) -> (Vec<TabularIdentifier>, Option<String>) {
-        (self.identifiers, self.next_page_token)
-    }
 }
 
 /// The schema `GetNamespaceResponse`.
@@ -169,6 +136,10 @@ mod tests {
     #[test]
     fn a_list_with_a_malformed_name_is_not_read_as_a_shorter_list() {
         let text = r#"{"identifiers":[{"namespace":["a"],"name":"t"},{"namespace":["a"]}]}"#;
-        assert!(serde_json::from_str::<TabularPage>(text).is_err());
+        assert!(serde_json::from_str::<Page<TabularIdentifier>>(text).is_err());
+        let text = r#"{"namespaces":[["a"],["b",1]],"next-page-token":null}"#;
+        assert!(serde_json::from_str::<Page<Vec<String>>>(text).is_err());
+        let page: Page<Vec<String>> = serde_json::from_str(r#"{"namespaces":[["a"]]}"#).unwrap();
+        assert_eq!(page.items, [["a"]]);
     }
 }

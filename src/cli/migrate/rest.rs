@@ -298,11 +298,11 @@ impl Rest {
     }
 
     /// Requests all pages of a listing.
-    pub(super) async fn list_all<P: Page>(
+    pub(super) async fn list_all<T: DeserializeOwned>(
         &self,
         path: &str,
         parent: Option<String>,
-    ) -> Result<Response<Vec<P::Item>>, MigrateError> {
+    ) -> Result<Response<Vec<T>>, MigrateError> {
         let mut all = Vec::new();
         let mut token = String::new();
         loop {
@@ -311,13 +311,12 @@ impl Rest {
                 ("pageToken", Some(token.clone())),
                 ("pageSize", Some(PAGE.to_owned())),
             ]);
-            let page: P = match self.get(&format!("{path}{parameters}")).await? {
+            let page: Page<T> = match self.get(&format!("{path}{parameters}")).await? {
                 Response::Success(page) => page,
                 Response::Rejected(rejection) => return Ok(Response::Rejected(rejection)),
             };
-            let (items, next) = page.into_parts();
-            all.extend(items);
-            match next {
+            all.extend(page.items);
+            match page.next_page_token {
                 Some(next) if !next.is_empty() && next != token => token = next,
                 _ => return Ok(Response::Success(all)),
             }
