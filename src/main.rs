@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use slateberg::cli;
+use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     cli::main(std::env::args_os())

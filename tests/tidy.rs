@@ -149,7 +149,7 @@ const CRATE_USERS: [(&str, &[&str]); 33] = [
     ("clap", &["cli/", "load/command/", "load/main.rs"]),
     ("indicatif", &["cli/progress.rs"]),
     ("rusqlite", &["cli/migrate/sql.rs"]),
-    ("mimalloc", &["main.rs", "load/main.rs"]),
+    ("tikv_jemallocator", &["main.rs", "load/main.rs"]),
 ];
 
 /// Words that the code of a module may not contain, with the reason.

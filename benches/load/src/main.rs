@@ -20,6 +20,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tikv_jemallocator::Jemalloc;
 
 pub mod append;
 pub mod bare_put;
@@ -41,7 +42,7 @@ pub mod target;
 pub mod watch;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     command::Bench::parse().run().unwrap_or_else(|error| {

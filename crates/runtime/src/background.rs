@@ -29,7 +29,7 @@ impl Background {
     /// Starts the tasks of a replica, which changes nothing.
     pub fn start_for_replica(runtime: &Runtime) -> Self {
         let (stop, stopping) = watch::channel(false);
-        Self { stop, tasks: tasks::spawn_for_replica(runtime, &stopping), exporter: None }
+        Self { stop, tasks: tasks::watch_inputs(runtime, &stopping), exporter: None }
     }
 
     /// Returns a receiver that becomes `true` when all tasks must stop.

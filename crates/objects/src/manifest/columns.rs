@@ -60,12 +60,6 @@ impl Longs {
     }
 }
 
-/// Copies values to memory of their exact size. A vector has grown to up to twice this size, and
-/// mimalloc does not shrink an allocation of which half is used.
-fn exact<T: Copy>(values: &[T]) -> Box<[T]> {
-    values.into()
-}
-
 /// Builds [`Longs`].
 #[derive(Debug, Default)]
 pub(super) struct LongsBuilder(Vec<i64>);
@@ -124,8 +118,8 @@ impl LongsBuilder {
             value => u32::try_from(value).ok().filter(|small| *small != ABSENT_SMALL),
         };
         match self.0.iter().map(small).collect::<Option<Vec<u32>>>() {
-            Some(values) => Ok(Longs::Small(exact(&values))),
-            None => Ok(Longs::Large(exact(&self.0))),
+            Some(values) => Ok(Longs::Small(values.into_boxed_slice())),
+            None => Ok(Longs::Large(self.0.into_boxed_slice())),
         }
     }
 }
@@ -240,9 +234,12 @@ impl BlobsBuilder {
         let width = self.ends[0] as usize;
         let has_width = |(row, end): (usize, &u32)| *end as usize == (row + 1) * width;
         if width > 0 && self.ends.iter().enumerate().all(has_width) {
-            return Ok(Blobs::Fixed { width, bytes: exact(&self.bytes) });
+            return Ok(Blobs::Fixed { width, bytes: self.bytes.into_boxed_slice() });
         }
-        Ok(Blobs::Variable { ends: exact(&self.ends), bytes: exact(&self.bytes) })
+        Ok(Blobs::Variable {
+            ends: self.ends.into_boxed_slice(),
+            bytes: self.bytes.into_boxed_slice(),
+        })
     }
 }
 
@@ -330,7 +327,7 @@ impl ListsBuilder {
     /// Returns the column.
     pub(super) fn finish(self, budget: &mut Budget) -> Result<Lists, String> {
         let items = self.items.0.len();
-        Ok(Lists { ends: exact(&self.ends), items: self.items.finish(items, budget)? })
+        Ok(Lists { ends: self.ends.into_boxed_slice(), items: self.items.finish(items, budget)? })
     }
 }
 

@@ -3,7 +3,6 @@
 mod audit_file;
 mod jobs;
 mod maintenance;
-mod memory;
 pub mod policy_files;
 mod sighup;
 
@@ -83,7 +82,6 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
             },
         )),
         tokio::spawn(jobs::run_jobs(runtime.catalog.clone(), stopping.clone())),
-        tokio::spawn(memory::return_memory(stopping.clone())),
     ];
     if runtime.catalog.table_maintenance().is_enabled() {
         let (catalog, runs) = (runtime.catalog.clone(), runs());
@@ -99,17 +97,9 @@ pub fn spawn(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHan
     tasks
 }
 
-/// Starts the tasks of a replica: those that change nothing in the catalog.
-pub fn spawn_for_replica(
-    runtime: &Runtime,
-    stopping: &watch::Receiver<bool>,
-) -> Vec<JoinHandle<()>> {
-    let memory = tokio::spawn(memory::return_memory(stopping.clone()));
-    std::iter::once(memory).chain(watch_inputs(runtime, stopping)).collect()
-}
-
-/// Starts the tasks that read the keys of issuers and the policy files.
-fn watch_inputs(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+/// Starts the tasks that read the keys of issuers and the policy files. These are all tasks of a
+/// replica, because they change nothing in the catalog.
+pub fn watch_inputs(runtime: &Runtime, stopping: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
     let mut tasks = watch_issuers(runtime, stopping);
     tasks.extend(PolicyFiles::of(runtime).map(|files| {
         let period = runtime.settings.authz.policy_reload();
