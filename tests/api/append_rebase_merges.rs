@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
+use iceberg::spec::ManifestContentType;
 use serde_json::Value;
 
 use crate::support::app::TestApp;
@@ -56,12 +57,13 @@ async fn assert_files(app: &TestApp, ids: impl IntoIterator<Item = i64>) {
     }
 }
 
-/// Asserts that the manifests of a snapshot have disjoint ranges of row ids.
+/// Asserts that the data manifests of a snapshot have disjoint ranges of row ids.
 async fn assert_row_ids(app: &TestApp, table: &LoadedTable, head: &Value) {
     let mut ranges: Vec<_> = table
         .manifests(app, head)
         .await
         .iter()
+        .filter(|it| it.content == ManifestContentType::Data)
         .map(|it| {
             let first = it.first_row_id.expect("a row id");
             (first, first + it.added_rows_count.unwrap_or(0) + it.existing_rows_count.unwrap_or(0))
@@ -180,11 +182,28 @@ async fn compactions_are_rebased_over_appends_without_a_declaration() {
 }
 
 #[tokio::test]
+async fn compactions_that_remove_delete_files_are_rebased_over_appends() {
+    for format_version in [2, 3] {
+        let app = with_appends("declared", format_version, 2).await;
+        commit_now(&app, 3, Manifests::DeleteRow(1)).await;
+        commit_now(&app, 4, Manifests::DeleteRow(2)).await;
+        let base = LoadedTable::load(&app).await;
+        let compaction = base.prepare(&app, 9, Manifests::Compact(4)).await;
+        for id in [5, 6] {
+            commit_now(&app, id, Manifests::Append).await;
+        }
+        compaction.commit(&app).await.expect(200);
+        assert_files(&app, [5, 6, 9]).await;
+    }
+}
+
+#[tokio::test]
 async fn compaction_is_refused_over_other_changes() {
     for (other, reason) in [
         (Manifests::Merge(2), "the branch no longer has the manifests that the commit replaces"),
         (Manifests::Compact(2), "the branch has changes other than appends"),
         (Manifests::Delete(1), "the branch has changes other than appends"),
+        (Manifests::DeleteRow(1), "the branch has changes other than appends"),
     ] {
         let app = with_appends("all", 2, 4).await;
         let base = LoadedTable::load(&app).await;

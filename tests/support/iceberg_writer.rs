@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use iceberg::io::FileIO;
 use iceberg::spec::{
-    DataContentType, DataFile, DataFileBuilder, DataFileFormat, FormatVersion, ManifestEntryRef,
-    ManifestFile, ManifestList, ManifestListWriter, ManifestWriterBuilder, PartitionSpec, Schema,
-    Struct,
+    DataContentType, DataFile, DataFileBuilder, DataFileFormat, FormatVersion, ManifestContentType,
+    ManifestEntryRef, ManifestFile, ManifestList, ManifestListWriter, ManifestWriterBuilder,
+    PartitionSpec, Schema, Struct,
 };
 use serde_json::{Value, json};
 
@@ -22,12 +22,16 @@ pub enum Manifests {
     Append,
     /// Adds a file, and merges this number of manifests into the new manifest.
     Merge(usize),
-    /// Replaces the files of this number of manifests with one file.
+    /// Replaces the data files of this number of manifests with one file, and removes the delete
+    /// files of these manifests.
     Compact(usize),
     /// Replaces this number of manifests with one manifest.
     Rewrite(usize),
     /// Deletes the files of this number of manifests.
     Delete(usize),
+    /// Deletes a row of the data file of this snapshot, by a position delete file or a deletion
+    /// vector.
+    DeleteRow(i64),
 }
 
 /// The live files of a snapshot, by path: their data sequence numbers, and the snapshots that added
@@ -95,8 +99,27 @@ impl Files<'_> {
             .expect("a data file")
     }
 
+    /// Returns a delete file for one row of a data file.
+    fn delete_file(&self, id: i64, data_file: i64) -> DataFile {
+        let mut file = DataFileBuilder::default();
+        file.content(DataContentType::PositionDeletes)
+            .file_path(self.table.at(&format!("data/{id}-deletes")))
+            .file_format(DataFileFormat::Parquet)
+            .partition(Struct::empty())
+            .partition_spec_id(0)
+            .record_count(1)
+            .file_size_in_bytes(100)
+            .referenced_data_file(Some(self.table.at(&format!("data/{data_file}.parquet"))));
+        if self.table.number("format-version") >= 3 {
+            file.file_format(DataFileFormat::Puffin)
+                .content_offset(Some(4))
+                .content_size_in_bytes(Some(50));
+        }
+        file.build().expect("a delete file")
+    }
+
     /// Writes a manifest with a new file and with the older entries, which keep their files or mark
-    /// them as deleted.
+    /// them as deleted. All files have the same content.
     async fn manifest(
         &self,
         (id, name): (i64, &str),
@@ -110,10 +133,14 @@ impl Files<'_> {
             serde_json::from_value(self.table.member("schemas")[0].clone()).expect("a schema");
         let spec = PartitionSpec::unpartition_spec();
         let builder = ManifestWriterBuilder::new(output, Some(id), Arc::new(schema), spec);
-        let mut writer = match self.table.number("format-version") {
-            1 => builder.build_v1(),
-            2 => builder.build_v2_data(),
-            _ => builder.build_v3_data(),
+        let mut files = new.iter().chain(older.iter().map(|entry| entry.data_file()));
+        let has_data = files.all(|file| file.content_type() == DataContentType::Data);
+        let mut writer = match (self.table.number("format-version"), has_data) {
+            (1, _) => builder.build_v1(),
+            (2, true) => builder.build_v2_data(),
+            (2, false) => builder.build_v2_deletes(),
+            (_, true) => builder.build_v3_data(),
+            (_, false) => builder.build_v3_deletes(),
         };
         if let Some(file) = new {
             writer.add_file(file, -1).expect("it is added");
@@ -132,6 +159,23 @@ impl Files<'_> {
         let manifest = writer.write_manifest_file().await.expect("it is written");
         self.upload(&location).await;
         manifest
+    }
+
+    /// Writes the manifests of a compaction: one with a new data file for the older data files, and
+    /// those that mark the older data files and delete files as deleted.
+    async fn compaction(&self, id: i64, older: Vec<ManifestEntryRef>) -> Vec<ManifestFile> {
+        let is_data = |it: &ManifestEntryRef| it.content_type() == DataContentType::Data;
+        let (data, deletes): (Vec<_>, Vec<_>) = older.into_iter().partition(is_data);
+        let rows = data.iter().map(|it| it.record_count().cast_signed()).sum();
+        let new = Some(self.data_file(id, rows));
+        let mut own = vec![
+            self.manifest((id, &format!("m-{id}")), new, &[], false).await,
+            self.manifest((id, &format!("d-{id}")), None, &data, true).await,
+        ];
+        if !deletes.is_empty() {
+            own.push(self.manifest((id, &format!("e-{id}")), None, &deletes, true).await);
+        }
+        own
     }
 }
 
@@ -160,7 +204,7 @@ impl LoadedTable {
             None => Vec::new(),
         };
         let count = match does {
-            Manifests::Append => 0,
+            Manifests::Append | Manifests::DeleteRow(_) => 0,
             Manifests::Merge(count)
             | Manifests::Compact(count)
             | Manifests::Rewrite(count)
@@ -172,7 +216,6 @@ impl LoadedTable {
             let entries = files.entries(manifest).await;
             older.extend(entries.into_iter().filter(|entry| entry.is_alive()));
         }
-        let rows: i64 = older.iter().map(|it| it.record_count().cast_signed()).sum();
         let name = format!("m-{id}");
         let (own, operation) = match does {
             Manifests::Append | Manifests::Merge(_) => {
@@ -185,12 +228,11 @@ impl LoadedTable {
             Manifests::Delete(_) => {
                 (vec![files.manifest((id, &name), None, &older, true).await], "delete")
             }
-            Manifests::Compact(_) => {
-                let new = Some(files.data_file(id, rows));
-                let new = files.manifest((id, &name), new, &[], false).await;
-                let deleted = format!("d-{id}");
-                (vec![new, files.manifest((id, &deleted), None, &older, true).await], "replace")
+            Manifests::DeleteRow(data_file) => {
+                let new = Some(files.delete_file(id, data_file));
+                (vec![files.manifest((id, &name), new, &[], false).await], "delete")
             }
+            Manifests::Compact(_) => (files.compaction(id, older).await, "replace"),
         };
         let manifest = own[0].manifest_path.clone();
         let list = self.write_list(&files, id, [own.clone(), all].concat()).await;
@@ -262,9 +304,10 @@ impl LoadedTable {
     pub async fn row_ids(&self, app: &TestApp, snapshot: &Value) -> BTreeMap<String, i64> {
         let files = self.files(app);
         let mut ids = BTreeMap::new();
-        for manifest in files.list(snapshot).await {
+        let list = files.list(snapshot).await;
+        for manifest in list.iter().filter(|it| it.content == ManifestContentType::Data) {
             let mut next = manifest.first_row_id.expect("a row id").cast_signed();
-            for entry in files.entries(&manifest).await {
+            for entry in files.entries(manifest).await {
                 let file = entry.data_file();
                 let first = file.first_row_id().unwrap_or_else(|| {
                     let first = next;

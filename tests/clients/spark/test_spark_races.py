@@ -86,6 +86,25 @@ def test_compaction_succeeds_without_retries_while_others_insert(sql, ids, at_on
         assert sql("SELECT count(DISTINCT _row_id) FROM orders") == [(14,)]
 
 
+def test_compaction_that_applies_deletion_vectors_succeeds_without_retries(sql, ids, at_once, namespace):
+    sql(
+        "CREATE TABLE orders (id BIGINT) TBLPROPERTIES ('format-version' = '3', 'write.delete.mode' = 'merge-on-read', "
+        "'commit.retry.num-retries' = '0', 'slateberg.append-rebase' = 'all')"
+    )
+    for first in (0, 10):
+        sql(f"INSERT INTO orders SELECT /*+ COALESCE(1) */ id FROM range({first}, {first + 10})")
+    sql("DELETE FROM orders WHERE id IN (3, 13)")
+    assert sql("SELECT count(*) FROM @orders.delete_files") == [(2,)]
+    compact = (
+        f"CALL shop.system.rewrite_data_files(table => '{namespace}.orders', options => map('min-input-files', '2'))"
+    )
+    inserts = [f"INSERT INTO orders VALUES ({i})" for i in range(20, 26)]
+    assert at_once([*inserts, compact]) == [None] * 7
+    assert ids() == [i for i in range(26) if i not in (3, 13)]
+    assert sql("SELECT count(*) FROM @orders.delete_files") == [(0,)]
+    assert sql("SELECT count(DISTINCT _row_id) FROM orders") == [(24,)]
+
+
 def test_of_overlapping_updates_none_is_lost(sql, at_once):
     sql("CREATE TABLE counters TBLPROPERTIES ('commit.retry.num-retries' = '20') AS SELECT 0 AS n")
     outcomes = at_once(["UPDATE counters SET n = n + 1"] * 3)

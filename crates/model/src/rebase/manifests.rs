@@ -51,7 +51,10 @@ impl ClientManifests {
                 Operation::Append if !it.is_data() && !regroups => {
                     return Err(NotRebased::Manifests);
                 }
-                Operation::Replace if !it.is_data() && !regroups => {
+                // The delete files of the loaded snapshot do not apply to files that were appended
+                // later. So a compaction may remove those that it has applied. But a delete file
+                // that it adds could get a higher sequence number by the rebase, and apply to them.
+                Operation::Replace if !it.is_data() && it.added_files_count != Some(0) => {
                     return Err(NotRebased::DeleteFiles);
                 }
                 _ => {}

@@ -46,8 +46,8 @@ pub enum NotRebased {
     /// The commit replaces manifests that the branch no longer has.
     #[error("the branch no longer has the manifests that the commit replaces")]
     Replaced,
-    /// A compaction changes delete files, or delete files have been added since.
-    #[error("the commit or a concurrent commit changes delete files")]
+    /// A compaction adds delete files, or delete files have been added since.
+    #[error("the commit or a concurrent commit adds delete files")]
     DeleteFiles,
     /// The added files of a merged manifest cannot be written to a manifest of their own.
     #[error("a merged manifest cannot be rewritten")]

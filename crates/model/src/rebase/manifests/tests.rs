@@ -113,9 +113,9 @@ fn compaction_replaces_manifests_and_marks_their_files_as_deleted() {
 }
 
 #[test]
-fn compaction_is_refused_if_it_or_the_branch_changes_delete_files() {
+fn compaction_is_refused_if_it_or_the_branch_adds_delete_files() {
     let rewritten = manifest("new", SNAPSHOT, [1, 0, 2]);
-    for files in [[1, 0, 0], [0, 0, 2], [1, 1, 0]] {
+    for files in [[1, 0, 0], [1, 0, 2], [1, 1, 0]] {
         let list = vec![rewritten.clone(), deletes(manifest("d", SNAPSHOT, files))];
         assert_eq!(compaction(list).err(), Some(NotRebased::DeleteFiles), "{files:?}");
     }
@@ -130,6 +130,22 @@ fn compaction_is_refused_if_it_or_the_branch_changes_delete_files() {
     let client = compaction(list).expect("a compaction");
     let all = Ok(vec!["a".to_owned(), "d".to_owned()]);
     assert_eq!(replaced(&client, &base, &base), all);
+}
+
+#[test]
+fn compaction_may_remove_delete_files() {
+    let base = vec![old("a"), deletes(old("d"))];
+    let head = vec![old("b"), old("a"), deletes(old("d"))];
+    let rewritten = manifest("new", SNAPSHOT, [1, 0, 2]);
+    for files in [[0, 0, 2], [0, 1, 1]] {
+        let list = vec![rewritten.clone(), deletes(manifest("e", SNAPSHOT, files))];
+        let client = compaction(list).expect("a compaction");
+        let all = Ok(vec!["a".to_owned(), "d".to_owned()]);
+        assert_eq!(replaced(&client, &base, &head), all, "{files:?}");
+    }
+    let list = vec![rewritten, deletes(manifest("e", SNAPSHOT, [0, 0, 1]))];
+    let client = compaction(list).expect("a compaction");
+    assert_eq!(replaced(&client, &base, &head), Err(NotRebased::Manifests), "one is missing");
 }
 
 #[test]
