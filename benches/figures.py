@@ -173,7 +173,7 @@ def size(results: Results) -> list[Figure]:
 
     restart = {"part": "scale", "operation": "restart", "tables": large}
     ready_ms = results.value("ready_ms", **restart)
-    peak = results.value("peak_mib", part="scale", operation="load_table", tables=large, clients=100)
+    peak = results.value("peak_mib", part="scale", operation="grow", tables=large, clients=100)
     between = f"{large or 0:,} tables"
 
     def appends(operation: str) -> float | None:
@@ -189,7 +189,7 @@ def size(results: Results) -> list[Figure]:
             at_most=1.2,
         ),
         Figure(f"{between}: start-up to the first status 200", ready_ms and ready_ms / 1000, at_most=2, unit="s"),
-        Figure(f"{between}: peak memory", peak, at_most=484, unit="MiB"),
+        Figure(f"{between}: peak memory while they are made", peak, at_most=484, unit="MiB"),
         Figure(f"{between}: memory after a restart", results.value("rss_mib", **restart), at_most=150, unit="MiB"),
         Figure("append after 10,000 snapshots: CPU relative to 10 snapshots", appends("commit_append"), at_most=10),
         Figure("the same with gzip, for the response and the files", appends("commit_append_gzip"), at_most=3),
