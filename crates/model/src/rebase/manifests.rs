@@ -42,21 +42,16 @@ impl ClientManifests {
             return Err(NotRebased::Encrypted);
         }
         for it in &own {
-            let regroups = it.added_files_count == Some(0) && it.deleted_files_count == Some(0);
+            let adds_deletes = !it.is_data() && it.added_files_count != Some(0);
             match operation {
                 // An append may merge manifests with delete files, but may not add delete files.
-                Operation::Append if it.deleted_files_count != Some(0) => {
-                    return Err(NotRebased::Manifests);
-                }
-                Operation::Append if !it.is_data() && !regroups => {
+                Operation::Append if adds_deletes || it.deleted_files_count != Some(0) => {
                     return Err(NotRebased::Manifests);
                 }
                 // The delete files of the loaded snapshot do not apply to files that were appended
                 // later. So a compaction may remove those that it has applied. But a delete file
                 // that it adds could get a higher sequence number by the rebase, and apply to them.
-                Operation::Replace if !it.is_data() && it.added_files_count != Some(0) => {
-                    return Err(NotRebased::DeleteFiles);
-                }
+                Operation::Replace if adds_deletes => return Err(NotRebased::DeleteFiles),
                 _ => {}
             }
         }
