@@ -31,7 +31,10 @@ const RANKS: [(&str, u8); 3] = [("cli", 9), ("app", 8), ("api", 7)];
 const CRATE_USERS: [(&str, &[&str]); 33] = [
     // Replaces SlateDB's own caches, which do not report their size.
     ("moka", &["store/block_cache.rs"]),
-    ("slatedb_common", &["kms/sealed_objects.rs", "store/storage/", "store/metrics.rs"]),
+    (
+        "slatedb_common",
+        &["kms/sealed_objects.rs", "store/storage/", "store/metrics.rs", "wal/bucket/"],
+    ),
     ("slatedb", &["store/", "wal/", "kms/block_transformer.rs", "kms/sealed_objects.rs"]),
     ("aws_config", &["kms/aws.rs"]),
     ("aws_sdk_kms", &["kms/aws.rs"]),
@@ -51,6 +54,7 @@ const CRATE_USERS: [(&str, &[&str]); 33] = [
         &[
             "objects/",
             "store/open.rs",
+            "wal/bucket/",
             "load/bare_put.rs",
             "load/command/serve.rs",
             "load/slow_store.rs",

@@ -64,6 +64,30 @@ async fn commit_in_progress_when_its_writer_is_fenced_is_unknown_and_atomic() {
     second.assert_is(&["c"]).await;
 }
 
+/// The server puts several files of the log at the same time. The second file exists, but the first
+/// one does not.
+#[tokio::test]
+async fn change_whose_log_file_follows_a_missing_one_is_not_acknowledged_and_never_appears() {
+    let first = Scene::new().await;
+    first.faults.inject_times(Verb::Put, LOG, Fault::Hang, 1);
+    let logged = first.faults.count(Verb::Put, LOG);
+    let setting = first.setting("a");
+    first.faults.wait_for_requests(Verb::Put, LOG, logged + 1).await;
+    let created = first.app.post("/v1/namespaces", json!({ "namespace": ["other"] })).await;
+    created.expect_error(500, "CommitStateUnknownException");
+    assert_eq!(first.faults.count(Verb::Put, LOG), logged + 2, "the puts overlap");
+    let second = Scene::on(Arc::clone(&first.bucket)).await;
+    second.set("b").await.expect(200);
+    first.faults.lift();
+    setting.await.expect("no panic").expect_error(500, "CommitStateUnknownException");
+    let assert_lacks_both = async |scene: &Scene| {
+        assert_eq!(scene.properties().await, ["b"]);
+        scene.app.head("/v1/namespaces/other").await.expect(404);
+    };
+    assert_lacks_both(&second).await;
+    assert_lacks_both(&Scene::on(Arc::clone(&first.bucket)).await).await;
+}
+
 /// When the second writer opens the bucket, the first writer's commit is durable, but its file does
 /// not exist. Both writers may write the file, with the same content.
 #[tokio::test]

@@ -56,10 +56,10 @@ impl LastGroup {
 
 impl BatchWindow {
     /// Records a group that has just ended. `waiting` is the number of members that wait for the
-    /// next group.
-    pub fn ended(&mut self, members: usize, waiting: usize, began: Instant) {
-        let ended = Instant::now();
-        let took = (ended - began).min(TOOK_MAX);
+    /// next group. `took` is the time that a member loses if it misses a group: the duration of
+    /// the group, if groups do not overlap.
+    pub fn ended(&mut self, members: usize, waiting: usize, took: Duration) {
+        let (took, ended) = (took.min(TOOK_MAX), Instant::now());
         self.last = Some(LastGroup { members, expected: members + waiting, took, ended });
     }
 
@@ -120,7 +120,7 @@ mod tests {
 
     fn after(members: usize, waiting: usize, took: Duration) -> BatchWindow {
         let mut window = BatchWindow::default();
-        window.ended(members, waiting, Instant::now() - took);
+        window.ended(members, waiting, took);
         window
     }
 

@@ -2,22 +2,32 @@
 
 use std::sync::Arc;
 
+use slatedb::object_store::path::Path;
 use slatedb::{
     BlockTransformer, BloomFilterPolicy, CacheTarget, Db, DbBuilder, GarbageCollectorBuilder,
 };
 
 use super::block_cache::BlockCaches;
 use super::encryption::UnlockedKeys;
-use super::location::StoreLocation;
+use super::location::{Log, StoreLocation};
 use super::metrics::Metrics;
 use super::settings::{FILTER_BITS_PER_KEY, Settings};
 use slateberg_kms::block_transformer::SealedBlocks;
 use slateberg_wal as journal;
+use slateberg_wal::bucket::BucketLog;
 
 /// Returns a transformer that encrypts blocks with the keys of a store.
 pub(super) fn sealed_blocks(unlocked: &UnlockedKeys) -> Arc<dyn BlockTransformer> {
     let inherited = unlocked.inherited.as_ref().map(|inherited| Arc::clone(&inherited.keys));
     Arc::new(SealedBlocks::new(Arc::clone(&unlocked.keys), inherited))
+}
+
+/// Returns the log of a store in a bucket.
+pub(super) fn bucket_log(location: &StoreLocation, unlocked: Option<&UnlockedKeys>) -> BucketLog {
+    let object_store =
+        location.log.as_ref().map_or_else(|| Arc::clone(&location.object_store), Log::store);
+    let store = Path::from(location.path.as_str());
+    BucketLog::new(object_store, &store, unlocked.map(sealed_blocks))
 }
 
 /// The purpose for which a store is opened.
@@ -45,7 +55,7 @@ pub(super) struct OpenContext<'a> {
     pub(super) purpose: Purpose,
 }
 
-/// Creates the builder that opens the store.
+/// Creates the builder that opens the store. The caller adds the log.
 pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbBuilder<String> {
     let OpenContext { settings, unlocked, metrics, caches, purpose } = context;
     // By default, SlateDB does not cache the data blocks that a compaction writes. After each

@@ -16,13 +16,16 @@ use slatedb::object_store::path::Path;
 use slatedb::object_store::{Error as StoreError, ObjectStoreExt};
 use slatedb::{VersionedCompactions, VersionedManifest};
 
+use super::builder::bucket_log;
 use super::checkpoints::admin;
 use super::encryption::{IfMissing, unlock};
 use super::error::Error;
 use super::location::StoreLocation;
+use super::loss::replayed;
 use content::{Content, content};
 use slateberg_base::boxed;
 use slateberg_base::progress::Progress;
+use slateberg_wal::bucket::{BucketLog, missing_file, number};
 use slateberg_wal::{self as journal, DamagedFile, RESTORE};
 use sorted_runs::{DELETE_CHECKPOINT, SortedRuns};
 
@@ -68,7 +71,8 @@ pub async fn check_files(
         files.hides_records |= segments.damaged.is_some();
         files.damaged.extend(segments.damaged);
     }
-    check_log(&location, newest.replay_after_wal_id(), &mut files).await?;
+    let log = bucket_log(&location, unlocked.as_ref());
+    check_log(&location, &log, newest.replay_after_wal_id(), &mut files).await?;
     let runs = SortedRuns::of(&location, &manifests, newest, &mut files.damaged);
     let phase = progress.phase("checking sorted runs", Some(runs.len() as u64));
     for run in runs {
@@ -121,30 +125,21 @@ pub(super) async fn damaged_root(location: &StoreLocation) -> Option<DamagedFile
     roots.files.damaged.into_iter().next()
 }
 
-/// Checks the objects of the log whose changes are not in sorted runs yet: no number may be
-/// missing. The content of these objects is checked when the store is opened. The content may be
-/// empty, because a writer fences another writer with an empty object.
+/// Checks the files of the log whose changes are not in sorted runs yet. The content of these files
+/// is checked when the store is opened.
 async fn check_log(
     location: &StoreLocation,
+    log: &BucketLog,
     after: u64,
     files: &mut CheckedFiles,
 ) -> Result<(), Error> {
-    let log = location
-        .log
-        .as_ref()
-        .map(|log| StoreLocation { object_store: log.store(), ..location.clone() });
-    let location = log.as_ref().unwrap_or(location);
-    let mut last: Option<u64> = None;
-    for path in list_objects(location, "wal").await? {
-        let Some(id) = number(&path).filter(|id| *id > after) else { continue };
-        files.count += 1;
-        let missing = last.replace(id).map(|last| last + 1).filter(|expected| *expected != id);
-        if let Some(missing) = missing {
-            let (file, reason) =
-                (format!("wal/{missing:020}.sst"), "is missing, but later files exist".to_owned());
-            files.damaged.push(DamagedFile { file, reason, advice: RESTORE });
-            files.hides_records = true;
-        }
+    let numbers = log.numbers_after(after).await.map_err(Error::unavailable)?;
+    files.count += numbers.len();
+    let Some(missing) = missing_file(&numbers, after) else { return Ok(()) };
+    // A running server may have deleted files since the manifest was read.
+    if replayed(location).await? < missing {
+        files.damaged.push(log.damage(missing));
+        files.hides_records = true;
     }
     Ok(())
 }
@@ -237,11 +232,6 @@ async fn list_objects(location: &StoreLocation, directory: &str) -> Result<Vec<P
     let mut paths: Vec<_> = objects.try_collect().await.map_err(Error::unavailable)?;
     paths.sort_unstable();
     Ok(paths)
-}
-
-/// Returns the number in a file's name.
-fn number(path: &Path) -> Option<u64> {
-    path.filename()?.split_once('.')?.0.parse().ok()
 }
 
 /// Returns the path of a file below the store's path, for messages.

@@ -1,21 +1,27 @@
-//! Group commit: flushes the write-ahead log, one flush at a time. Each flush writes everything
-//! that was accepted during the previous flush.
+//! Group commit: flushes the write-ahead log. Each flush writes everything that was accepted since
+//! the previous flush began.
 //!
 //! If no flush is in progress, a flush starts as soon as a transaction waits, so a single commit
-//! has no delay. Transactions that are accepted during a flush form the next **group**, whose flush
-//! starts when the current one ends. A group that closely follows another group first waits a short
-//! time for transactions that are about to be accepted. Otherwise, these transactions would become
-//! durable only with the flush of a later group ([`BatchWindow`]).
+//! has no delay. Transactions that are accepted during a flush form the next **group**. A log in a
+//! directory has one flush at a time, so the group's flush starts when the current one ends. In a
+//! bucket, flushes overlap: the next one starts a part of the duration of a flush after the last one
+//! started. This part is smaller if many transactions wait for it, because each flush costs a put.
+//! A group that closely follows another group first waits a short time for transactions that are
+//! about to be accepted. Otherwise, these transactions would become durable only with the flush of a
+//! later group ([`BatchWindow`]).
 //!
 //! SlateDB could flush on a timer instead. But then a single commit waits for half a period on
 //! average, and an idle process wakes up in every period.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesOrdered;
 use slatedb::{Db, DbStatus};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::change_feed::ChangeFeed;
 use super::error::Error;
@@ -23,6 +29,13 @@ use super::metrics::Metrics;
 use super::replication::Replication;
 use slateberg_base::batch_window::BatchWindow;
 use slateberg_base::error_chain::Cause;
+
+/// Number of flushes that usually overlap, if flushes may overlap.
+const USUAL_OVERLAP: u32 = 4;
+/// A longer flush, such as one that waited for the end of an outage, says nothing about the next.
+const TOOK_MAX: Duration = Duration::from_secs(1);
+/// Number of waiting transactions for which more flushes overlap.
+const MANY: usize = 8;
 
 /// Result of a group's flush. `None` until the flush has ended.
 type FlushResult = Option<Result<(), Error>>;
@@ -57,17 +70,19 @@ impl Default for FlushGroup {
 pub(super) struct Membership(watch::Receiver<FlushResult>);
 
 impl Flusher {
-    /// Starts to flush the log of `db`.
+    /// Starts to flush the log of `db`, with at most `flushes_max` flushes at the same time.
     pub(super) fn start(
         db: Db,
+        flushes_max: u32,
         changes: Arc<ChangeFeed>,
         replication: Arc<Replication>,
         metrics: Metrics,
     ) -> Self {
         let shared =
             Arc::new(Shared { next_group: Mutex::default(), flush_requested: Notify::new() });
-        let observers = (changes, replication);
-        let task = tokio::spawn(run(db, Arc::clone(&shared), observers, metrics)).abort_handle();
+        let durable = Durable { db, changes, replication };
+        let run = run(flushes_max, Arc::clone(&shared), durable, metrics);
+        let task = tokio::spawn(run).abort_handle();
         Self { shared, task }
     }
 
@@ -106,29 +121,87 @@ impl Shared {
     }
 }
 
-async fn run(
+/// The database, and those that have to know how much of it is durable.
+struct Durable {
     db: Db,
-    shared: Arc<Shared>,
-    (changes, replication): (Arc<ChangeFeed>, Arc<Replication>),
-    metrics: Metrics,
-) {
+    changes: Arc<ChangeFeed>,
+    replication: Arc<Replication>,
+}
+
+impl Durable {
+    fn report(&self) {
+        let durable_seq = self.db.status().durable_seq;
+        self.changes.mark_durable(durable_seq);
+        self.replication.mark_durable(durable_seq);
+    }
+}
+
+/// The pauses between the starts of overlapping flushes.
+struct Pauses {
+    /// Part of the duration of a flush after which the next one starts.
+    divisor: u32,
+    /// The same if at least `MANY` transactions wait.
+    divisor_if_many: u32,
+    /// When the last flush started.
+    started: Instant,
+    /// Duration of the last flush that has ended.
+    took: Duration,
+}
+
+impl Pauses {
+    fn new(flushes_max: u32) -> Self {
+        let divisor = flushes_max.min(USUAL_OVERLAP);
+        Self {
+            divisor,
+            divisor_if_many: flushes_max,
+            started: Instant::now(),
+            took: Duration::ZERO,
+        }
+    }
+
+    /// Returns the usual pause.
+    fn usual(&self) -> Duration {
+        self.took / self.divisor
+    }
+
+    /// Returns the end of the current pause.
+    fn end(&self, waiting: usize) -> Instant {
+        let divisor = if waiting < MANY { self.divisor } else { self.divisor_if_many };
+        self.started + self.took / divisor
+    }
+}
+
+async fn run(flushes_max: u32, shared: Arc<Shared>, durable: Durable, metrics: Metrics) {
+    let mut flushes = FuturesOrdered::new();
     let mut window = BatchWindow::default();
+    let mut pauses = Pauses::new(flushes_max);
     loop {
-        shared.flush_requested.notified().await;
-        window.wait_for_members_to_join(|| shared.next_group().members).await;
-        let group = std::mem::take(&mut *shared.next_group());
-        if group.members == 0 {
+        let (is_idle, waiting) = (flushes.is_empty(), shared.next_group().members);
+        let may_start = waiting > 0 && flushes.len() < flushes_max as usize;
+        let pause_end = pauses.end(waiting);
+        if may_start && (is_idle || Instant::now() >= pause_end) {
+            if is_idle {
+                window.wait_for_members_to_join(|| shared.next_group().members).await;
+            }
+            let group = std::mem::take(&mut *shared.next_group());
+            metrics.record_flush(group.members);
+            let began = Instant::now();
+            pauses.started = began;
+            let db = &durable.db;
+            flushes.push_back(async move { (flush(db).await, group, began) });
             continue;
         }
-        let began = Instant::now();
-        metrics.record_flush(group.members);
-        let result = flush(&db).await;
-        let durable_seq = db.status().durable_seq;
-        changes.mark_durable(durable_seq);
-        replication.mark_durable(durable_seq);
-        window.ended(group.members, shared.next_group().members, began);
-        // All members may have stopped waiting. The call works without a receiver, too.
-        group.result.send_replace(Some(result));
+        tokio::select! {
+            Some((result, group, began)) = flushes.next(), if !is_idle => {
+                durable.report();
+                pauses.took = began.elapsed().min(TOOK_MAX);
+                window.ended(group.members, shared.next_group().members, pauses.usual());
+                // All members may have stopped waiting. The call works without a receiver, too.
+                group.result.send_replace(Some(result));
+            }
+            () = shared.flush_requested.notified(), if waiting == 0 || may_start && waiting < MANY => {}
+            () = sleep_until(pause_end), if may_start => {}
+        }
     }
 }
 
@@ -151,4 +224,20 @@ pub(super) async fn durable_up_to(db: &Db, sequence: u64) -> bool {
         |status: &DbStatus| status.durable_seq >= sequence || status.close_reason.is_some();
     let mut status = db.subscribe();
     status.wait_for(is_done).await.is_ok_and(|status| status.durable_seq >= sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pause_is_shorter_if_many_transactions_wait() {
+        let took = Duration::from_secs(80);
+        let pause = |flushes_max, waiting| {
+            let pauses = Pauses { took, ..Pauses::new(flushes_max) };
+            (pauses.end(waiting) - pauses.started).as_secs()
+        };
+        assert_eq!((pause(8, 1), pause(8, MANY)), (20, 10));
+        assert_eq!(pause(1, MANY), 80, "flushes of a journal do not overlap");
+    }
 }

@@ -1,47 +1,41 @@
 //! [`LogTail`]: the end of the writer's log in the bucket, for a replica that the writer sends
 //! nothing.
 //!
-//! The writer puts the files of its log one after the other, and each acknowledged transaction is
-//! in one of them. So a replica that has read all files has all acknowledged transactions.
+//! Each acknowledged transaction is in a file of the log, and no file before it is missing. So a
+//! replica that has read all files before the first missing one has all acknowledged transactions.
 //!
-//! The last file may be in the bucket although the writer does not know it yet. If a replica showed
-//! it, a client could see a change at this replica, and then not see it at the writer. So the
-//! transactions of the last file are **settled** only if the writer has reported their sequence
-//! numbers, or if there is another file with transactions after it: the writer puts a file only after
-//! it knows that the previous one is durable. The file with which a new writer fences its predecessor
-//! has no transactions.
+//! The last files may be in the bucket although the writer does not know it yet. If a replica showed
+//! them, a client could see a change at this replica, and then not see it at the writer. So the
+//! transactions of a file are **settled** only if the writer has reported their sequence numbers, or
+//! if a later file shows that the writer knew the file to be durable
+//! ([`LogFile::last_durable`]).
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use slatedb::object_store::memory::InMemory;
-use slatedb::object_store::path::Path;
-use slatedb::object_store::{Error as ObjectError, ObjectStore, ObjectStoreExt};
-use slatedb::{BlockTransformer, RowEntry, SstReader, ValueDeletable};
+use slatedb::{RowEntry, ValueDeletable};
 
-use super::builder::sealed_blocks;
 use super::encryption::UnlockedKeys;
 use super::error::{Error, encryption_failure};
-use super::overlay::{Moment, end_of_log, log_file, log_files_after};
+use super::overlay::Moment;
 use super::replication::{Row, RowGroup};
 use slateberg_base::uptime::uptime;
 use slateberg_kms as kms;
+use slateberg_wal::bucket::{BucketLog, Fences, LogFile, READS_MAX, ReadError, last_consecutive};
 
 /// Time after which the next file may have been deleted, if the clock of the writer is wrong.
 /// Otherwise, SlateDB keeps each file for five minutes.
 const KEPT_MIN: Duration = Duration::from_secs(10);
 
-/// Number of files that are read concurrently.
-const FILES_PARALLEL: usize = 16;
-
-/// The path of SlateDB's sorted run with the id 0.
-const SORTED_RUN: &str = "compacted/00000000000000000000000000.sst";
+/// Maximum number of checks whether the writer is still putting a file, and their interval.
+const PUT_CHECKS_MAX: usize = 20;
+const PUT_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reads the files of the log that are written after a replica was opened.
 pub struct LogTail {
     files: LogFiles,
+    fences: Fences,
     /// The number of the next file.
     next: u64,
     /// When this file was looked for, as a time since the start of the machine.
@@ -51,32 +45,42 @@ pub struct LogTail {
     last: u64,
     /// All transactions up to this sequence number are settled.
     settled: u64,
-    /// Transactions of the last file that are not settled.
+    /// Files whose transactions may not be settled: the number of the file, and the sequence number
+    /// of its last transaction.
+    unsettled: VecDeque<(u64, u64)>,
+    /// Transactions that are not settled.
     waiting: Vec<RowGroup>,
 }
 
 /// The files of the log.
 struct LogFiles {
-    bucket: Arc<dyn ObjectStore>,
-    store: Path,
+    log: BucketLog,
     /// The keys of an encrypted store.
     unlocked: Option<UnlockedKeys>,
 }
 
 impl LogTail {
-    /// Begins after the log file at this moment. Up to it, `last` is the newest sequence number.
-    /// Transactions up to `settled` are in sorted runs. `bucket` decrypts the files of an encrypted
-    /// store.
-    pub(super) fn new(
-        (bucket, store): (Arc<dyn ObjectStore>, Path),
+    /// Begins after the log file at this moment, which replays the files after `replay_after`. Up to
+    /// it, `last` is the newest sequence number. Transactions up to `settled` are in sorted runs.
+    pub(super) async fn new(
+        log: BucketLog,
         unlocked: Option<UnlockedKeys>,
-        moment: &Moment,
+        (moment, replay_after): (&Moment, u64),
         (settled, last): (u64, u64),
-    ) -> Self {
-        let files = LogFiles { bucket, store, unlocked };
-        let (next, read_at) = (moment.end_of_log() + 1, uptime());
-        let (kept_min, waiting) = (KEPT_MIN, Vec::new());
-        Self { files, next, read_at, kept_min, last, settled, waiting }
+    ) -> Result<Self, Error> {
+        let (end, read_at) = (moment.end_of_log(), uptime());
+        let fences = log.fences_before(end + 1, replay_after).await.map_err(Error::unavailable)?;
+        Ok(Self {
+            files: LogFiles { log, unlocked },
+            fences,
+            next: end + 1,
+            read_at,
+            kept_min: KEPT_MIN,
+            last,
+            settled,
+            unsettled: VecDeque::from([(end, last)]),
+            waiting: Vec::new(),
+        })
     }
 
     /// Reads all files that exist now, and returns the transactions that became settled. The writer
@@ -90,15 +94,21 @@ impl LogTail {
         self.settled = self.settled.max(reported);
         let began = uptime();
         let numbers = self.next..=self.end().await?;
-        let files = stream::iter(numbers).map(|number| self.files.groups(number));
-        let mut files = files.buffered(FILES_PARALLEL);
-        while let Some(groups) = files.try_next().await? {
+        let files = stream::iter(numbers).map(|number| self.files.read(number));
+        let mut files = files.buffered(READS_MAX);
+        while let Some(file) = files.try_next().await? {
             self.next += 1;
-            if let Some(newest) = groups.last() {
-                self.settled = self.settled.max(self.last);
-                self.last = newest.sequence;
-                self.waiting.extend(groups);
+            let (number, durable) = (file.number, file.last_durable());
+            let groups = groups(self.fences.live_rows(file))?;
+            let Some(newest) = groups.last() else { continue };
+            while let Some((_, sequence)) =
+                self.unsettled.pop_front_if(|(number, _)| *number <= durable)
+            {
+                self.settled = self.settled.max(sequence);
             }
+            self.last = newest.sequence;
+            self.unsettled.push_back((number, newest.sequence));
+            self.waiting.extend(groups);
         }
         self.read_at = began;
         let settled = self.settled;
@@ -110,99 +120,89 @@ impl LogTail {
         self.last <= self.settled
     }
 
-    /// Returns the number of the last file that exists now. The next file may have been written and
-    /// deleted since the last call. SlateDB keeps the last file before those that a start reads, so a
-    /// listing then shows a gap.
+    /// Returns the number of the last file before the first missing one. If the last call was long ago,
+    /// files may have been written and deleted since. SlateDB keeps the last file before those that a
+    /// start reads, so a listing then shows a gap that stays.
     async fn end(&self) -> Result<u64, Error> {
-        let read = self.next - 1;
+        let (log, read) = (&self.files.log, self.next - 1);
         let may_be_deleted = uptime().saturating_sub(self.read_at) > self.kept_min;
-        if !may_be_deleted && !self.files.has(self.next).await? {
+        if !may_be_deleted && !log.has(self.next).await.map_err(Error::unavailable)? {
             return Ok(read);
         }
-        let files = log_files_after(&*self.files.bucket, &self.files.store, read).await;
-        let files = files.map_err(Error::unavailable)?;
-        if files.first().is_some_and(|first| *first > self.next) {
-            return Err(Error::unavailable("the log was not read for too long"));
+        let files = log.numbers_after(read).await.map_err(Error::unavailable)?;
+        let end = last_consecutive(&files, read);
+        if may_be_deleted && files.last().is_some_and(|newest| *newest > end) {
+            self.wait_for_put(end + 1).await?;
         }
-        Ok(end_of_log(&files, read))
+        Ok(end)
+    }
+
+    /// Waits for a file that the writer may be putting at the same time as later files.
+    async fn wait_for_put(&self, number: u64) -> Result<(), Error> {
+        for _ in 0..PUT_CHECKS_MAX {
+            if self.files.log.has(number).await.map_err(Error::unavailable)? {
+                return Ok(());
+            }
+            tokio::time::sleep(PUT_CHECK_INTERVAL).await;
+        }
+        Err(Error::unavailable("the log was not read for too long"))
     }
 }
 
 impl LogFiles {
-    async fn has(&self, number: u64) -> Result<bool, Error> {
-        match self.bucket.head(&log_file(&self.store, number)).await {
-            Ok(_) => Ok(true),
-            Err(ObjectError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(Error::unavailable(error)),
-        }
-    }
-
-    /// Returns the transactions of a file.
-    async fn groups(&self, number: u64) -> Result<Vec<RowGroup>, Error> {
-        let file = log_file(&self.store, number);
-        let read = match (self.read(&file).await, &self.unlocked) {
+    /// Reads a file.
+    async fn read(&self, number: u64) -> Result<LogFile, Error> {
+        match (self.log.read(number).await.map_err(Error::from), &self.unlocked) {
             // The writer has a new data key, which is in the key ring.
             (Err(Error::Encryption(kms::Error::UnknownDataKey(_))), Some(unlocked)) => {
                 unlocked.refresh().await?;
-                self.read(&file).await
+                Ok(self.log.read(number).await?)
             }
             (read, _) => read,
-        };
-        let mut groups: Vec<RowGroup> = Vec::new();
-        for RowEntry { key, value, seq, .. } in read? {
-            let value = match value {
-                ValueDeletable::Value(value) => Some(value),
-                ValueDeletable::Tombstone => None,
-                ValueDeletable::Merge(_) => {
-                    return Err(Error::unavailable("the log contains a merge operand"));
-                }
-            };
-            let row = Row { key, value };
-            match groups.last_mut() {
-                Some(group) if group.sequence == seq => group.rows.push(row),
-                _ => groups.push(RowGroup { sequence: seq, rows: vec![row] }),
+        }
+    }
+}
+
+/// Returns the transactions with these rows.
+fn groups(rows: Vec<RowEntry>) -> Result<Vec<RowGroup>, Error> {
+    let mut groups: Vec<RowGroup> = Vec::new();
+    for RowEntry { key, value, seq, .. } in rows {
+        let value = match value {
+            ValueDeletable::Value(value) => Some(value),
+            ValueDeletable::Tombstone => None,
+            ValueDeletable::Merge(_) => {
+                return Err(Error::unavailable("the log contains a merge operand"));
             }
+        };
+        let row = Row { key, value };
+        match groups.last_mut() {
+            Some(group) if group.sequence == seq => group.rows.push(row),
+            _ => groups.push(RowGroup { sequence: seq, rows: vec![row] }),
         }
-        Ok(groups)
     }
-
-    /// Reads the rows of a file. A file with which a writer fences its predecessor is empty.
-    async fn read(&self, file: &Path) -> Result<Vec<RowEntry>, Error> {
-        let read = async { self.bucket.get(file).await?.bytes().await };
-        let content = read.await.map_err(object_error)?;
-        if content.is_empty() {
-            return Ok(Vec::new());
-        }
-        let blocks = self.unlocked.as_ref().map(sealed_blocks);
-        rows(content, blocks).await
-    }
+    Ok(groups)
 }
 
-/// Returns the rows of a log file with this content. SlateDB's reader of log files does not decrypt
-/// blocks, in contrast to its reader of sorted runs. Both kinds of files have the same format, so
-/// the file is read as the only sorted run of a store in memory.
-async fn rows(
-    content: Bytes,
-    blocks: Option<Arc<dyn BlockTransformer>>,
-) -> Result<Vec<RowEntry>, Error> {
-    let memory = Arc::new(InMemory::new());
-    let put = memory.put(&Path::from(SORTED_RUN), content.into()).await;
-    put.map_err(Error::internal)?;
-    let reader = SstReader::new(Path::default(), memory, None, blocks);
-    let run = reader.open(Default::default()).await?;
-    let mut rows = Vec::new();
-    for block in 0..run.index().await?.len() {
-        rows.extend(run.read_block(block).await?);
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::ObjectStore(error) => encryption_failure(&error)
+                .map_or_else(|| Self::unavailable(error), Self::Encryption),
+            ReadError::Damaged(file) => Self::DamagedFile(file),
+            ReadError::Sequential(error) => error.into(),
+        }
     }
-    Ok(rows)
-}
-
-fn object_error(error: ObjectError) -> Error {
-    encryption_failure(&error).map_or_else(|| Error::unavailable(error), Error::Encryption)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use slatedb::object_store::ObjectStoreExt;
+    use slatedb::object_store::memory::InMemory;
+
+    use slateberg_wal::bucket::PUTS_MAX;
+
     use super::*;
     use crate::encryption::IfMissing;
     use crate::settings::Settings;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn transaction_is_settled_by_the_next_file_or_by_a_report() {
+    async fn transaction_is_settled_by_a_later_file_or_by_a_report() {
         let location = location(&Arc::new(InMemory::new()), "state");
         let writer = writer(&location).await;
         write(&writer, "a").await;
@@ -234,16 +234,21 @@ mod tests {
         let reported = writer.sequence().expect("open");
         follow(&mut replica, reported).await;
         assert!(replica.1.is_settled());
-        write(&writer, "b").await;
+        let names: Vec<_> = (0..=PUTS_MAX).map(|number| format!("n{number}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let (first, last) = (names[0], names[names.len() - 1]);
+        for name in &names[..names.len() - 1] {
+            write(&writer, name).await;
+            follow(&mut replica, reported).await;
+            assert!(!replica.1.is_settled() && !has(&replica.0.durable(), first).await);
+        }
+        write(&writer, last).await;
         follow(&mut replica, reported).await;
-        assert!(!replica.1.is_settled() && !has(&replica.0.durable(), "b").await);
-        write(&writer, "c").await;
-        follow(&mut replica, reported).await;
-        assert!(!replica.1.is_settled() && !has(&replica.0.durable(), "c").await);
-        assert_holds(&replica.0.durable(), &["a", "b"]).await;
+        assert!(!replica.1.is_settled() && !has(&replica.0.durable(), names[1]).await);
+        assert_holds(&replica.0.durable(), &["a", first]).await;
         follow(&mut replica, writer.sequence().expect("open")).await;
         assert!(replica.1.is_settled());
-        assert_holds(&replica.0.durable(), &["a", "b", "c"]).await;
+        assert_holds(&replica.0.durable(), &names).await;
     }
 
     #[tokio::test]
@@ -276,7 +281,7 @@ mod tests {
         for name in ["b", "c"] {
             write(&writer, name).await;
         }
-        let deleted = log_file(&replica.1.files.store, replica.1.next);
+        let deleted = replica.1.files.log.file(replica.1.next);
         bucket.delete(&deleted).await.expect("it exists");
         assert!(replica.1.read(0).await.is_err());
     }
@@ -337,7 +342,7 @@ mod tests {
         let writer = writer(&location).await;
         let mut replica = replica(&location).await;
         write(&writer, "a").await;
-        let file = log_file(&replica.1.files.store, replica.1.next);
+        let file = replica.1.files.log.file(replica.1.next);
         let content =
             bucket.get(&file).await.expect("it exists").bytes().await.expect("it is read");
         let mut changed = content.to_vec();

@@ -6,7 +6,7 @@ use slatedb::config::DbReaderOptions;
 use slatedb::{DbReader, DbReaderMode};
 use uuid::Uuid;
 
-use super::builder::sealed_blocks;
+use super::builder::{bucket_log, sealed_blocks};
 use super::checkpoints::{self, Checkpoint};
 use super::encryption::{IfMissing, unlock};
 use super::error::Error;
@@ -43,11 +43,8 @@ impl Store {
         };
         let reader = |directory| journal::reader(directory, keys.cloned());
         let journal = location.directory.as_deref().map(reader).transpose()?.flatten();
-        let builder = match journal {
-            Some(journal) => builder.with_wal_reader(journal),
-            None => builder,
-        };
-        match builder.build().await {
+        let log = journal.unwrap_or_else(|| bucket_log(&location, unlocked.as_ref()).into_reader());
+        match builder.with_wal_reader(log).build().await {
             Ok(reader) => Ok(OfflineView { reader }),
             Err(error) => Err(explain(raw_location, unlocked.as_ref(), error).await),
         }

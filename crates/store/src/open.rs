@@ -8,7 +8,7 @@ use slatedb::object_store::path::Path;
 use uuid::Uuid;
 
 use super::block_cache::BlockCaches;
-use super::builder::{OpenContext, Purpose, builder};
+use super::builder::{OpenContext, Purpose, bucket_log, builder};
 use super::change_feed::ChangeFeed;
 use super::change_log::first_free_change;
 use super::checkpoints::admin;
@@ -35,6 +35,7 @@ use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
 use slateberg_base::error_chain::Cause;
 use slateberg_kms as kms;
+use slateberg_wal::bucket::PUTS_MAX;
 use slateberg_wal::{self as journal, Journal, JournalLock};
 
 impl Store {
@@ -125,6 +126,7 @@ impl Store {
             unsynced: Arc::new(UnsyncedFiles::default()),
             flusher: Flusher::start(
                 db.clone(),
+                if journal.is_some() { 1 } else { PUTS_MAX as u32 },
                 Arc::clone(&changes),
                 Arc::clone(&replication),
                 metrics.clone(),
@@ -257,7 +259,10 @@ async fn open_bucket(
     separate_log::ensure_pair(&location).await?;
     let unlocked_keys = unlocked.as_ref();
     let context = OpenContext { settings, unlocked: unlocked_keys, metrics, caches, purpose };
-    let open = async || builder(&location, context).build().await;
+    let open = async || {
+        let log = bucket_log(&location, unlocked_keys).into_writer();
+        builder(&location, context).with_wal_writer(log).build().await
+    };
     let db = match (open().await, &unlocked) {
         // The previous writer may have changed the data key after the ring was read.
         (Err(error), Some(some)) => match some.refresh().await? {
@@ -328,7 +333,8 @@ async fn take_over_log(location: &StoreLocation, context: OpenContext<'_>) -> Re
         location.directory.as_ref().filter(|directory| journal::has_object_log(directory));
     let Some(log) = with_log.map(|directory| directory.join("wal")) else { return Ok(()) };
     let without_journal = StoreLocation { directory: None, ..location.clone() };
-    let db = builder(&without_journal, context).build().await?;
+    let writer = bucket_log(&without_journal, context.unlocked).into_writer();
+    let db = builder(&without_journal, context).with_wal_writer(writer).build().await?;
     close_in_order(&db).await?;
     let removed = std::fs::remove_dir_all(&log);
     removed.map_err(|error| Error::Unavailable(Cause::about(log.display(), error)))

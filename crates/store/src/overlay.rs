@@ -22,12 +22,12 @@ use slatedb::object_store::{
 };
 use tokio::sync::Mutex;
 
+use slateberg_wal::bucket::{self, BucketLog, number};
+
 /// The name of this store in errors.
 const STORE: &str = "overlay";
 /// SlateDB's directory of manifests.
 const MANIFESTS: &str = "manifest";
-/// SlateDB's directory of log files.
-const LOG: &str = "wal";
 
 /// A bucket with changes in memory.
 #[derive(Debug)]
@@ -45,45 +45,24 @@ pub(super) struct Moment([(Path, u64); 2]);
 
 /// Returns the id of the newest manifest of the store at this path.
 pub(super) async fn newest_manifest(bucket: &dyn ObjectStore, store: &Path) -> Result<u64> {
-    let numbers = numbers(bucket.list(Some(&store.clone().join(MANIFESTS)))).await?;
-    Ok(numbers.last().copied().unwrap_or(0))
-}
-
-/// Returns the location of a log file of the store at this path.
-pub(super) fn log_file(store: &Path, number: u64) -> Path {
-    store.clone().join(LOG).join(format!("{number:020}.sst"))
-}
-
-/// Returns the numbers of the log files after this one, in order.
-pub(super) async fn log_files_after(
-    bucket: &dyn ObjectStore,
-    store: &Path,
-    file: u64,
-) -> Result<Vec<u64>> {
-    let directory = store.clone().join(LOG);
-    numbers(bucket.list_with_offset(Some(&directory), &log_file(store, file))).await
-}
-
-/// Returns the numbers of the listed files, in order.
-async fn numbers(listed: BoxStream<'_, Result<ObjectMeta>>) -> Result<Vec<u64>> {
-    let numbers = listed.try_filter_map(async |meta| Ok(number(&meta.location)));
-    let mut numbers: Vec<u64> = numbers.try_collect().await?;
-    numbers.sort_unstable();
-    Ok(numbers)
+    let listed = bucket.list(Some(&store.clone().join(MANIFESTS)));
+    let newest =
+        async |newest: u64, meta: ObjectMeta| Ok(newest.max(number(&meta.location).unwrap_or(0)));
+    listed.try_fold(0, newest).await
 }
 
 impl Moment {
     /// Returns the moment at which this manifest was read. It replays the files of `log` after
     /// `replay_after`.
     pub(super) async fn now(
-        log: &dyn ObjectStore,
+        log: &BucketLog,
         store: &Path,
         manifest: u64,
         replay_after: u64,
     ) -> Result<Arc<Self>> {
-        let (manifests, directory) = (store.clone().join(MANIFESTS), store.clone().join(LOG));
-        let end = end_of_log(&numbers(log.list(Some(&directory))).await?, replay_after);
-        Ok(Arc::new(Self([(manifests, manifest), (directory, end)])))
+        let (manifests, logs) = (store.clone().join(MANIFESTS), bucket::directory(store));
+        let end = log.last_after(replay_after).await?;
+        Ok(Arc::new(Self([(manifests, manifest), (logs, end)])))
     }
 
     /// Returns the number of the last visible log file.
@@ -133,20 +112,6 @@ impl OverlayObjectStore {
             }
         }
     }
-}
-
-/// Returns the number of a file such as `00000000000000000012.sst`.
-fn number(location: &Path) -> Option<u64> {
-    location.filename()?.split('.').next()?.parse().ok()
-}
-
-/// Returns the last of the consecutive files of the log. A listing of many objects consists of
-/// several responses, so it can contain a file but lack the one before it. Garbage collection
-/// deletes files that are not replayed, in any order.
-pub(super) fn end_of_log(numbers: &[u64], replay_after: u64) -> u64 {
-    let replayed = numbers.iter().filter(|number| **number > replay_after);
-    let run = (replay_after + 1..).zip(replayed).take_while(|(next, number)| next == *number);
-    run.last().map_or(replay_after, |(next, _)| next)
 }
 
 impl fmt::Display for OverlayObjectStore {
@@ -231,15 +196,6 @@ fn not_supported(what: &str) -> Error {
 mod tests {
     use super::*;
 
-    #[test]
-    fn log_ends_at_the_first_gap_behind_the_manifest() {
-        assert_eq!(end_of_log(&[], 0), 0);
-        assert_eq!(end_of_log(&[1, 2, 3], 0), 3);
-        assert_eq!(end_of_log(&[3, 5, 8, 9, 10], 7), 10, "older files are being deleted");
-        assert_eq!(end_of_log(&[8, 9, 11], 7), 9, "the listing lacks a file");
-        assert_eq!(end_of_log(&[9, 10], 7), 7);
-    }
-
     #[tokio::test]
     async fn later_manifests_and_log_files_of_the_bucket_are_hidden() {
         let bucket: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
@@ -247,28 +203,39 @@ mod tests {
             let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
             store.put_opts(&Path::from(format!("s/{name}")), text.into(), options).await
         };
-        for name in ["manifest/1.manifest", "wal/1.sst", "compacted/a.sst"] {
+        for name in ["manifest/1.manifest", "wal/00000000000000000001.sst", "compacted/a.sst"] {
             put(&bucket, name, "old").await.expect("it is new");
         }
         let store = Path::from("s");
         let manifest = newest_manifest(&bucket, &store).await.expect("a listing");
-        let moment = Moment::now(&bucket, &store, manifest, 0).await.expect("a listing");
+        let log = BucketLog::new(Arc::clone(&bucket), &store, None);
+        let moment = Moment::now(&log, &store, manifest, 0).await.expect("a listing");
         let overlay = OverlayObjectStore::new(Arc::clone(&bucket), &moment);
-        for name in ["manifest/2.manifest", "wal/2.sst", "compacted/b.sst"] {
+        for name in ["manifest/2.manifest", "wal/00000000000000000002.sst", "compacted/b.sst"] {
             put(&bucket, name, "of the writer").await.expect("it is new");
         }
-        put(&overlay, "wal/2.sst", "own").await.expect("the file of the writer is hidden");
-        let taken = put(&overlay, "wal/1.sst", "own").await;
+        put(&overlay, "wal/00000000000000000002.sst", "own")
+            .await
+            .expect("the file of the writer is hidden");
+        let taken = put(&overlay, "wal/00000000000000000001.sst", "own").await;
         assert!(matches!(taken, Err(Error::AlreadyExists { .. })), "{taken:?}");
         let listed = overlay.list(Some(&store)).map_ok(|meta| meta.location.to_string());
         let mut listed: Vec<String> = listed.try_collect().await.expect("a listing");
         listed.sort_unstable();
-        let visible = ["compacted/a.sst", "compacted/b.sst", "manifest/1.manifest", "wal/1.sst"];
-        let expected = visible.iter().chain(&["wal/2.sst"]).map(|name| format!("s/{name}"));
+        let visible = [
+            "compacted/a.sst",
+            "compacted/b.sst",
+            "manifest/1.manifest",
+            "wal/00000000000000000001.sst",
+        ];
+        let expected =
+            visible.iter().chain(&["wal/00000000000000000002.sst"]).map(|name| format!("s/{name}"));
         assert_eq!(listed, expected.collect::<Vec<_>>());
-        let read = overlay.get(&Path::from("s/wal/2.sst")).await.expect("it exists");
+        let read =
+            overlay.get(&Path::from("s/wal/00000000000000000002.sst")).await.expect("it exists");
         assert_eq!(read.bytes().await.expect("it is read"), "own");
-        let of_writer = bucket.get(&Path::from("s/wal/2.sst")).await.expect("it exists");
+        let of_writer =
+            bucket.get(&Path::from("s/wal/00000000000000000002.sst")).await.expect("it exists");
         assert_eq!(of_writer.bytes().await.expect("it is read"), "of the writer");
     }
 }

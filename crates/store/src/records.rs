@@ -70,12 +70,13 @@ json_records!(
 /// rebases leave behind, and jobs that delete these files. Format 13 added webhooks, records of
 /// dropped namespaces and of their functions, and records of the use of tables and views. Format 15
 /// added scheduled searches for orphans, the maintenance properties of warehouses, and the cursors
-/// of consumers of the change feed. Format 17 added labels. Format 19 added metrics reports.
-pub const FORMAT_VERSION: u32 = 19;
+/// of consumers of the change feed. Format 17 added labels. Format 19 added metrics reports. Format
+/// 21 added files of the log in a bucket that are put at the same time.
+pub const FORMAT_VERSION: u32 = 21;
 /// Format of clones. It has the same records as [`FORMAT_VERSION`]. The number is different, so
 /// that older binaries reject the store. Those binaries do not know clones, and would delete files
 /// that the parent or the clone needs.
-pub const FORMAT_OF_CLONES: u32 = 20;
+pub const FORMAT_OF_CLONES: u32 = 22;
 /// First format with keys for the locations of tables and views.
 pub const FORMAT_WITH_LOCATIONS: u32 = 4;
 /// First format with keys for UUIDs.

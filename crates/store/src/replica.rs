@@ -17,14 +17,14 @@ use slatedb::config::{DurabilityLevel, WriteOptions};
 use slatedb::object_store::path::Path;
 use slatedb::{Db, WriteBatch};
 
-use super::builder::Purpose;
+use super::builder::{Purpose, bucket_log};
 use super::checkpoints::admin;
 use super::encryption::unlock_again;
 use super::error::Error;
 use super::handle::Store;
 use super::key_space::KeySpace;
 use super::keys::PublicationKey;
-use super::location::{Log, StoreLocation};
+use super::location::StoreLocation;
 use super::log_tail::LogTail;
 use super::overlay::{Moment, OverlayObjectStore, newest_manifest};
 use super::read::{KeyRange, SnapshotView, StoreRead, read_options};
@@ -51,8 +51,7 @@ impl Store {
         let manifest = admin(&readable).read_manifest(Some(manifest_id)).await?;
         let manifest = manifest.ok_or_else(|| Error::unavailable("the manifest is gone"))?;
         let replay_after = manifest.replay_after_wal_id();
-        let log = readable.log.as_ref().map(Log::store);
-        let log = log.unwrap_or(readable.object_store);
+        let log = bucket_log(&readable, unlocked.as_ref());
         let moment = Moment::now(&log, &path, manifest_id, replay_after).await;
         let moment = moment.map_err(Error::unavailable)?;
         let overlay = |bucket| Arc::new(OverlayObjectStore::new(bucket, &moment)) as _;
@@ -63,7 +62,7 @@ impl Store {
         };
         let replica = Self::open_for(Purpose::Replicate, &location, settings).await?;
         let sequences = (manifest.last_l0_seq(), replica.sequence()?);
-        let tail = LogTail::new((log, path), unlocked, &moment, sequences);
+        let tail = LogTail::new(log, unlocked, (&moment, replay_after), sequences).await?;
         Ok((replica, tail))
     }
 

@@ -125,19 +125,28 @@ impl Builder {
             self.bytes = sealed;
         }
         let rows = &self.bytes[HEADER..];
-        let (length, sum) = (u32::try_from(rows.len()).ok()?, crc32fast::hash(rows));
-        let mut header = Vec::with_capacity(HEADER);
-        header.put_slice(&magic(keys));
-        header.put_u32_le(0);
-        header.put_u32_le(sum);
-        header.put_u32_le(length);
-        header.put_u64_le(number);
-        header.put_u64_le(epoch);
-        let header_sum = crc32fast::hash(&header[8..]);
-        header[4..8].copy_from_slice(&header_sum.to_le_bytes());
+        let header = header(magic(keys), (u32::try_from(rows.len()).ok()?, rows), (number, epoch));
         self.bytes[..HEADER].copy_from_slice(&header);
         Some(self.bytes)
     }
+}
+
+/// Returns an unsealed frame without rows.
+pub(super) fn empty(number: u64, epoch: u64) -> Bytes {
+    header(PLAIN_MAGIC, (0, &[]), (number, epoch)).into()
+}
+
+fn header(magic: [u8; 4], (length, rows): (u32, &[u8]), (number, epoch): (u64, u64)) -> Vec<u8> {
+    let mut header = Vec::with_capacity(HEADER);
+    header.put_slice(&magic);
+    header.put_u32_le(0);
+    header.put_u32_le(crc32fast::hash(rows));
+    header.put_u32_le(length);
+    header.put_u64_le(number);
+    header.put_u64_le(epoch);
+    let header_sum = crc32fast::hash(&header[8..]);
+    header[4..8].copy_from_slice(&header_sum.to_le_bytes());
+    header
 }
 
 /// Reads the frame at an offset in a segment. Returns the frame and the offset of the next frame.

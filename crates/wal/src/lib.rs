@@ -1,13 +1,13 @@
-//! Rank 3 (`docs/architecture.md`): the local write-ahead log (WAL), also called the journal. Each
-//! store in a local directory has a local WAL.
+//! Rank 3 (`docs/architecture.md`): the write-ahead log (WAL) of a store. A **frame** ([`frame`]) is
+//! the unit that one flush writes. SlateDB calls it a WAL file and numbers frames without gaps. A CRC
+//! protects it, and it takes effect completely or not at all.
 //!
-//! On object storage, every flush of the WAL writes an object. On a disk, this would be expensive:
-//! each commit would create, sync, link and delete a file, and sync its directory. The local WAL
-//! instead appends to one file and syncs only its data, so one `fdatasync` makes a commit durable.
+//! In a bucket ([`bucket`]), every flush writes an object. On a disk, this would be expensive: each
+//! commit would create, sync, link and delete a file, and sync its directory. So a store in a local
+//! directory has a local WAL, also called the journal. It appends to one file and syncs only its data,
+//! so one `fdatasync` makes a commit durable. The rest of this page describes the local WAL.
 //!
-//! - A **frame** ([`frame`]) is the unit that one flush appends. SlateDB calls it a WAL file and
-//!   numbers frames without gaps. A CRC protects it, and it takes effect completely or not at all.
-//!   In an encrypted store, all frames are sealed.
+//! - In an encrypted store, all frames are sealed.
 //! - A **segment** ([`segment`]) is a file of frames, named after its first frame. Only the last
 //!   segment grows, and only its end can be **torn**. A torn end means that a crash interrupted the
 //!   last write, so no client received a response for this write. Any other unreadable part is
@@ -33,9 +33,11 @@
 //! The next start reads the actual content. The WAL and the store also close after errors that no
 //! retry can resolve.
 
+pub mod bucket;
 mod damage;
 mod error;
 mod frame;
+mod frame_writer;
 mod frames;
 mod gc;
 mod mark;

@@ -131,7 +131,7 @@ impl<M: TabularMetadata> Groups<M> {
     /// for members.
     pub(super) fn ended(&self, id: Uuid, members: usize, began: Instant) {
         if let Some(group) = self.forming().get_mut(&id) {
-            group.pace.ended(members, group.members.len(), began);
+            group.pace.ended(members, group.members.len(), began.elapsed());
         }
     }
 

@@ -1,7 +1,10 @@
 //! Tests of the writing thread: the order of writes and syncs, and failures of the disk.
 
 use std::io::ErrorKind;
-use std::sync::atomic::AtomicBool;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use slatedb::wal::WalEvent;
 
 use super::*;
 use crate::error::Error;
