@@ -361,11 +361,13 @@ impl WalAdmin for NoLog {
     async fn clone_wal(
         &self,
         _from: &Path,
-        _manifest: VersionedManifest,
+        manifest: VersionedManifest,
         _to: &Path,
     ) -> Result<(u64, u64), WalError> {
-        // Nothing is replayed, and the numbering of the clone's log files starts at the beginning.
-        Ok((0, 0))
+        // Nothing is replayed. The numbers of the clone's log files follow those of the parent, as in
+        // an unfinished clone: a start of the unfinished clone may have put files already.
+        let after = manifest.replay_after_wal_id();
+        Ok((after, after))
     }
 }
 
