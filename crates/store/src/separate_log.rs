@@ -28,6 +28,7 @@ use super::error::Error;
 pub use super::location::Log;
 use super::location::StoreLocation;
 use slateberg_base::error_chain::Cause;
+use slateberg_wal::bucket;
 
 /// Name of the object, in the store and in the log.
 const FILE: &str = "log-pair.json";
@@ -129,7 +130,7 @@ async fn create(
 /// Whether a store has written log files to this object store. Each start leaves at least one log
 /// file.
 async fn has_log(store: &Arc<dyn ObjectStore>, location: &StoreLocation) -> Result<bool, Error> {
-    let files = Path::from(location.path.as_str()).join("wal");
+    let files = bucket::directory(&Path::from(location.path.as_str()));
     let first = store.list(Some(&files)).try_next().await;
     Ok(first.map_err(Error::unavailable)?.is_some())
 }

@@ -1,7 +1,7 @@
 //! Reads the frames of a local WAL, in order.
 
 use std::io;
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::vec;
@@ -36,24 +36,33 @@ impl JournalIterator {
     }
 }
 
+/// Returns the numbers of a range. `reason` explains why the range must have an end.
+pub(super) fn bounded(
+    range: &WalFileRange,
+    reason: &'static str,
+) -> Result<RangeInclusive<u64>, WalError> {
+    let first = match range.0 {
+        Bound::Included(first) => first,
+        Bound::Excluded(last) => last.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let last = match range.1 {
+        Bound::Included(last) => last,
+        Bound::Excluded(end) => end.saturating_sub(1),
+        Bound::Unbounded => {
+            return Err(WalError::InternalError(Arc::new(io::Error::other(reason))));
+        }
+    };
+    Ok(first..=last)
+}
+
 #[async_trait]
 impl WalReader for JournalReader {
     async fn iterator(&self, range: WalFileRange) -> Result<Box<dyn WalIterator>, WalError> {
-        let after = match range.0 {
-            Bound::Included(first) => first.saturating_sub(1),
-            Bound::Excluded(last) => last,
-            Bound::Unbounded => 0,
-        };
-        let end = match range.1 {
-            Bound::Included(last) => last.saturating_add(1),
-            Bound::Excluded(end) => end,
-            Bound::Unbounded => {
-                let reason = "a journal cannot be read while it is written";
-                return Err(WalError::InternalError(Arc::new(io::Error::other(reason))));
-            }
-        };
+        let numbers = bounded(&range, "a journal cannot be read while it is written")?;
+        let after = numbers.start().saturating_sub(1);
         let mut frames = read_after(&self.directory, after, self.keys.as_deref())?.frames;
-        frames.retain(|frame| frame.number < end);
+        frames.retain(|frame| numbers.contains(&frame.number));
         Ok(Box::new(JournalIterator::new(frames)))
     }
 

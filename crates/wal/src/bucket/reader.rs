@@ -1,8 +1,6 @@
 //! Reads the files of a log in a bucket, in order.
 
-use std::io;
-use std::ops::{Bound, RangeInclusive};
-use std::sync::Arc;
+use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
@@ -12,6 +10,7 @@ use slatedb::wal::{WalError, WalFileRange, WalIterator, WalReader, WalRows};
 use super::file::{Fences, LogFile};
 use super::log::{BucketLog, READS_MAX};
 use super::requests::retried;
+use crate::reader::bounded;
 
 /// Iterates over the files that exist.
 pub(super) struct LogIterator {
@@ -50,20 +49,8 @@ impl WalIterator for LogIterator {
 #[async_trait]
 impl WalReader for BucketLog {
     async fn iterator(&self, range: WalFileRange) -> Result<Box<dyn WalIterator>, WalError> {
-        let first = match range.0 {
-            Bound::Included(first) => first,
-            Bound::Excluded(last) => last.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let last = match range.1 {
-            Bound::Included(last) => last,
-            Bound::Excluded(end) => end.saturating_sub(1),
-            Bound::Unbounded => {
-                let reason = "the end of the log must be known";
-                return Err(WalError::InternalError(Arc::new(io::Error::other(reason))));
-            }
-        };
-        Ok(Box::new(self.iterate(first..=last)))
+        let numbers = bounded(&range, "the end of the log must be known")?;
+        Ok(Box::new(self.iterate(numbers)))
     }
 
     async fn last_wal_file_id(&self, replay_after_wal_id: u64) -> Result<u64, WalError> {
