@@ -26,6 +26,7 @@ pub mod uncancelled;
 pub mod uptime;
 pub mod version;
 pub mod write_interval;
+pub mod writeback;
 
 /// Makes an `async fn` return a boxed future, so that the state machine of the function is compiled
 /// once. Without the box, every codegen unit that awaits the function compiles its own copy of this

@@ -13,6 +13,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, PutOptions, PutPayload, PutResult, Result};
 
 use super::forward::forward_all_but_put;
+use slateberg_base::writeback;
 
 /// Maximum number of threads that sync files. File systems write files together that several threads
 /// sync at the same time.
@@ -86,6 +87,10 @@ pub fn sync(files: &[LocalFile]) -> Vec<io::Result<()>> {
 
 fn sync_by(files: &[LocalFile], sync_one: impl SyncOne) -> Vec<io::Result<()>> {
     let paths: Vec<&FilePath> = files.iter().map(LocalFile::path).collect();
+    for path in &paths {
+        // The sync reports the error.
+        let _ = File::open(path).map(|file| writeback::start(&file));
+    }
     let synced = sync_each(&paths, &sync_one);
     let all: BTreeSet<_> = files.iter().flat_map(LocalFile::directories).collect();
     let directories: Vec<_> = all.into_iter().collect();
