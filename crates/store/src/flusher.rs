@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
-use slatedb::{Db, DbStatus};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
@@ -27,8 +26,10 @@ use super::change_feed::ChangeFeed;
 use super::error::Error;
 use super::metrics::Metrics;
 use super::replication::Replication;
+use super::status::Status;
 use slateberg_base::batch_window::BatchWindow;
 use slateberg_base::error_chain::Cause;
+use slateberg_wal::LogFlusher;
 
 /// Number of flushes that usually overlap, if flushes may overlap.
 const USUAL_OVERLAP: u32 = 4;
@@ -70,17 +71,10 @@ impl Default for FlushGroup {
 pub(super) struct Membership(watch::Receiver<FlushResult>);
 
 impl Flusher {
-    /// Starts to flush the log of `db`, with at most `flushes_max` flushes at the same time.
-    pub(super) fn start(
-        db: Db,
-        flushes_max: u32,
-        changes: Arc<ChangeFeed>,
-        replication: Arc<Replication>,
-        metrics: Metrics,
-    ) -> Self {
+    /// Starts to flush a log, with at most `flushes_max` flushes at the same time.
+    pub(super) fn start(durable: Durable, flushes_max: u32, metrics: Metrics) -> Self {
         let shared =
             Arc::new(Shared { next_group: Mutex::default(), flush_requested: Notify::new() });
-        let durable = Durable { db, changes, replication };
         let run = run(flushes_max, Arc::clone(&shared), durable, metrics);
         let task = tokio::spawn(run).abort_handle();
         Self { shared, task }
@@ -121,18 +115,19 @@ impl Shared {
     }
 }
 
-/// The database, and those that have to know how much of it is durable.
-struct Durable {
-    db: Db,
-    changes: Arc<ChangeFeed>,
-    replication: Arc<Replication>,
+/// The log, and those that have to know how much of it is durable.
+pub(super) struct Durable {
+    pub(super) log: LogFlusher,
+    pub(super) status: Status,
+    pub(super) changes: Arc<ChangeFeed>,
+    pub(super) replication: Arc<Replication>,
 }
 
 impl Durable {
     fn report(&self) {
-        let durable_seq = self.db.status().durable_seq;
-        self.changes.mark_durable(durable_seq);
-        self.replication.mark_durable(durable_seq);
+        let sequence = self.status.durable_sequence();
+        self.changes.mark_durable(sequence);
+        self.replication.mark_durable(sequence);
     }
 }
 
@@ -187,8 +182,8 @@ async fn run(flushes_max: u32, shared: Arc<Shared>, durable: Durable, metrics: M
             metrics.record_flush(group.members);
             let began = Instant::now();
             pauses.started = began;
-            let db = &durable.db;
-            flushes.push_back(async move { (flush(db).await, group, began) });
+            let log = &durable.log;
+            flushes.push_back(async move { (flush(log).await, group, began) });
             continue;
         }
         tokio::select! {
@@ -206,24 +201,9 @@ async fn run(flushes_max: u32, shared: Arc<Shared>, durable: Durable, metrics: M
 }
 
 /// Flushes everything that has been accepted. Returns when readers of the durable state see all of
-/// it.
-async fn flush(db: &Db) -> Result<(), Error> {
-    let unknown = |error: slatedb::Error| Error::Unknown(Cause::new(error));
-    let accepted = db.snapshot().map_err(unknown)?.seq();
-    db.flush().await.map_err(unknown)?;
-    if durable_up_to(db, accepted).await {
-        return Ok(());
-    }
-    Err(Error::Unknown(Cause::new("the log was closed before it was flushed")))
-}
-
-/// Waits until everything up to a sequence number is durable. Returns `false` if the store is closed
-/// before.
-pub(super) async fn durable_up_to(db: &Db, sequence: u64) -> bool {
-    let is_done =
-        |status: &DbStatus| status.durable_seq >= sequence || status.close_reason.is_some();
-    let mut status = db.subscribe();
-    status.wait_for(is_done).await.is_ok_and(|status| status.durable_seq >= sequence)
+/// it: SlateDB is a listener of the log.
+async fn flush(log: &LogFlusher) -> Result<(), Error> {
+    log.flush().await.map_err(|error| Error::Unknown(Cause::new(error)))
 }
 
 #[cfg(test)]

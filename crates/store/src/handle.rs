@@ -18,6 +18,7 @@ use super::record_cache::RecordCache;
 use super::records::PublicationKey;
 use super::replication::Replication;
 use super::settings::Settings;
+use super::status::Status;
 use super::unsynced::{UnsyncedFiles, UnsyncedVersion};
 use slateberg_base::boxed;
 use slateberg_telemetry::audit::AuditLog;
@@ -45,6 +46,7 @@ pub(super) struct Shared {
     pub(super) published_markers: PublishedMarkers,
     pub(super) unsynced: Arc<UnsyncedFiles>,
     pub(super) flusher: Flusher,
+    pub(super) status: Status,
     pub(super) record_cache: RecordCache,
     /// Location of the store, with encryption and decryption if the store is encrypted.
     pub(super) location: StoreLocation,
@@ -158,25 +160,13 @@ impl Store {
 
     /// Errors if the store is closed.
     pub fn check_open(&self) -> Result<(), Error> {
-        match self.db.status().close_reason {
-            None => Ok(()),
-            Some(CloseReason::Fenced) => Err(Error::Fenced),
-            Some(_) => Err(Error::Closed),
-        }
+        self.shared.status.close_reason().map_or(Ok(()), |reason| Err(closed(Some(reason))))
     }
 
     /// Waits until the store is closed for any reason. Returns the reason.
     #[boxed]
     pub async fn wait_closed(&self) -> Error {
-        let mut status = self.db.subscribe();
-        loop {
-            if let Err(error) = self.check_open() {
-                return error;
-            }
-            if status.changed().await.is_err() {
-                return Error::Closed;
-            }
-        }
+        closed(self.shared.status.closed().await)
     }
 
     /// Flushes the memtable to a file of level 0, so that the next start has little to replay.
@@ -205,6 +195,14 @@ impl Store {
             tracing::warn!(%error, "failed to delete the journal: the next start replays it");
         }
         Ok(())
+    }
+}
+
+/// Returns the error of a store that is closed for this reason.
+fn closed(reason: Option<CloseReason>) -> Error {
+    match reason {
+        Some(CloseReason::Fenced) => Error::Fenced,
+        _ => Error::Closed,
     }
 }
 

@@ -83,6 +83,7 @@ pub mod restore;
 pub mod separate_log;
 pub mod settings;
 mod slatedb_help;
+mod status;
 pub mod storage;
 #[cfg(test)]
 mod test_support;

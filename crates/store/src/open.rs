@@ -16,7 +16,7 @@ use super::encryption::{IfMissing, SharedKeys, UnlockedKeys, unlock, unlock_agai
 use super::error::Error;
 use super::explanation::explain;
 use super::files;
-use super::flusher::Flusher;
+use super::flusher::{Durable, Flusher};
 use super::handle::{PublishedMarkers, Shared, Store, close_in_order};
 use super::keys::{StoreKey, WarehouseKey};
 pub use super::location::StoreLocation;
@@ -29,6 +29,7 @@ use super::replica::start_replication;
 use super::replication::Replication;
 use super::separate_log;
 use super::settings::Settings;
+use super::status::Status;
 use super::unsynced::UnsyncedFiles;
 use slateberg_authz::action::Maintain;
 use slateberg_authz::permit::Permit;
@@ -36,7 +37,7 @@ use slateberg_base::boxed;
 use slateberg_base::error_chain::Cause;
 use slateberg_kms as kms;
 use slateberg_wal::bucket::PUTS_MAX;
-use slateberg_wal::{self as journal, Journal, JournalLock};
+use slateberg_wal::{self as journal, Journal, JournalLock, LogFlusher};
 
 impl Store {
     /// Opens the store for writing. In a bucket, this fences any other process that has the store
@@ -84,11 +85,11 @@ impl Store {
         settings: Settings,
     ) -> Result<Self, Error> {
         let (metrics, caches) = (Metrics::default(), BlockCaches::new(&settings));
-        let (db, location, unlocked, journal) = match &location.directory {
+        let (db, log, location, unlocked, journal) = match &location.directory {
             None => {
-                let (db, location, unlocked) =
+                let (db, log, location, unlocked) =
                     open_bucket(location, &settings, &metrics, &caches, purpose).await?;
-                (db, location, unlocked, None)
+                (db, log, location, unlocked, None)
             }
             Some(directory) => {
                 // The lock of the journal also protects the ring.
@@ -104,7 +105,7 @@ impl Store {
                 };
                 let opened = open_directory(&location, context, journal);
                 match opened.await {
-                    Ok((db, lock)) => (db, location, unlocked, Some(lock)),
+                    Ok((db, log, lock)) => (db, log, location, unlocked, Some(lock)),
                     Err(error) => return Err(explain(raw_location, unlocked.as_ref(), error).await),
                 }
             }
@@ -114,6 +115,14 @@ impl Store {
             Purpose::Lead { .. } => start_replication(&db).await?,
             Purpose::Write | Purpose::Replicate => Replication::default(),
         });
+        let status = Status::new(&db);
+        let durable = Durable {
+            log,
+            status: status.clone(),
+            changes: Arc::clone(&changes),
+            replication: Arc::clone(&replication),
+        };
+        let flushes_max = if journal.is_some() { 1 } else { PUTS_MAX as u32 };
         let shared = Shared {
             record_cache: RecordCache::new(
                 &db,
@@ -124,13 +133,8 @@ impl Store {
             is_replica: purpose == Purpose::Replicate,
             published_markers: PublishedMarkers::default(),
             unsynced: Arc::new(UnsyncedFiles::default()),
-            flusher: Flusher::start(
-                db.clone(),
-                if journal.is_some() { 1 } else { PUTS_MAX as u32 },
-                Arc::clone(&changes),
-                Arc::clone(&replication),
-                metrics.clone(),
-            ),
+            flusher: Flusher::start(durable, flushes_max, metrics.clone()),
+            status,
             replication,
             changes,
             metrics,
@@ -248,7 +252,7 @@ async fn open_bucket(
     metrics: &Metrics,
     caches: &BlockCaches,
     purpose: Purpose,
-) -> Result<(Db, StoreLocation, Option<UnlockedKeys>), Error> {
+) -> Result<(Db, LogFlusher, StoreLocation, Option<UnlockedKeys>), Error> {
     reject_leftover_journal(location).await?;
     let if_missing = match purpose {
         Purpose::Write => IfMissing::Create,
@@ -260,10 +264,11 @@ async fn open_bucket(
     let unlocked_keys = unlocked.as_ref();
     let context = OpenContext { settings, unlocked: unlocked_keys, metrics, caches, purpose };
     let open = async || {
-        let log = bucket_log(&location, unlocked_keys).into_writer();
-        builder(&location, context).with_wal_writer(log).build().await
+        let (writer, log) = bucket_log(&location, unlocked_keys).into_writer();
+        let db = builder(&location, context).with_wal_writer(writer).build().await;
+        db.map(|db| (db, log))
     };
-    let db = match (open().await, &unlocked) {
+    let opened = match (open().await, &unlocked) {
         // The previous writer may have changed the data key after the ring was read.
         (Err(error), Some(some)) => match some.refresh().await? {
             true => open().await,
@@ -271,8 +276,8 @@ async fn open_bucket(
         },
         (opened, _) => opened,
     };
-    let db = match db {
-        Ok(db) => db,
+    let (db, log) = match opened {
+        Ok(opened) => opened,
         Err(error) => return Err(explain(raw_location, unlocked.as_ref(), error).await),
     };
     // The previous writer is fenced now. It may have written with a newer key, so the ring is read
@@ -281,7 +286,7 @@ async fn open_bucket(
         unlocked.refresh().await?;
     }
     separate_log::check(&location).await?;
-    Ok((db, location, unlocked))
+    Ok((db, log, location, unlocked))
 }
 
 /// Opens a store with a journal.
@@ -289,7 +294,7 @@ async fn open_directory(
     location: &StoreLocation,
     context: OpenContext<'_>,
     journal: Journal,
-) -> Result<(Db, JournalLock), Error> {
+) -> Result<(Db, LogFlusher, JournalLock), Error> {
     separate_log::check(location).await?;
     files::reject_older_manifest(location).await?;
     if journal.is_empty()? {
@@ -298,9 +303,9 @@ async fn open_directory(
     }
     let lock = journal.share_lock()?;
     let keys = context.unlocked.map(|unlocked| Arc::clone(&unlocked.keys));
-    let writer = journal.into_writer(keys, location.storage.journal().clone());
+    let (writer, log) = journal.into_writer(keys, location.storage.journal().clone());
     let db = builder(location, context).with_wal_writer(writer).build().await?;
-    Ok((db, lock))
+    Ok((db, log, lock))
 }
 
 /// Rejects a bucket that contains a journal of a local directory, because only the journal has the
@@ -333,7 +338,7 @@ async fn take_over_log(location: &StoreLocation, context: OpenContext<'_>) -> Re
         location.directory.as_ref().filter(|directory| journal::has_object_log(directory));
     let Some(log) = with_log.map(|directory| directory.join("wal")) else { return Ok(()) };
     let without_journal = StoreLocation { directory: None, ..location.clone() };
-    let writer = bucket_log(&without_journal, context.unlocked).into_writer();
+    let (writer, _) = bucket_log(&without_journal, context.unlocked).into_writer();
     let db = builder(&without_journal, context).with_wal_writer(writer).build().await?;
     close_in_order(&db).await?;
     let removed = std::fs::remove_dir_all(&log);

@@ -16,13 +16,13 @@ use uuid::Uuid;
 
 use super::codec::{ChunkBytes, Document, DocumentHead, EncodedHead, Value};
 use super::error::Error;
-use super::flusher::durable_up_to;
 use super::handle::{Shared, Store};
 pub use super::key_range::KeyRange;
 use super::key_space::KeySpace;
 use super::keys::{ChunkKey, Key, MetadataKey, PublicationKey};
 pub use super::record_cache::ReadStamp;
 use super::record_cache::{CacheLookup, PageKey, RecordCache, is_cached};
+use super::status::durable_up_to;
 use slateberg_base::boxed;
 use slateberg_base::error_chain::Cause;
 use slateberg_base::hex::hex;

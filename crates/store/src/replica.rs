@@ -79,7 +79,7 @@ impl Store {
         // SlateDB shows a durable transaction to readers before it reports the transaction's sequence
         // number. So also look for those transactions that are not reported.
         let unreleased = self.shared.replication.unreleased();
-        let durable = self.db.status().durable_seq;
+        let durable = self.durable_sequence();
         self.shared.replication.mark_durable(durable);
         let (mut visible, mut is_hidden) = (durable, false);
         for (sequence, key) in unreleased {
@@ -98,7 +98,7 @@ impl Store {
 
     /// Returns the sequence number of the newest transaction that SlateDB has reported as durable.
     pub fn durable_sequence(&self) -> u64 {
-        self.db.status().durable_seq
+        self.shared.status.durable_sequence()
     }
 
     /// Returns the versions whose metadata files may be missing.

@@ -365,7 +365,7 @@ impl Store {
     pub async fn wait_durable(&self) -> Result<(), Error> {
         // A snapshot contains everything that any request can have read so far.
         let accepted = self.db.snapshot()?.seq();
-        if self.db.status().durable_seq >= accepted {
+        if self.shared.status.durable_sequence() >= accepted {
             return Ok(());
         }
         self.shared.flusher.join().durable().await

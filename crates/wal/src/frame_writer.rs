@@ -1,9 +1,12 @@
 //! The part of a writer that is the same for all logs: it collects rows into frames, passes the
 //! frames to a sink, and reports the status.
+//!
+//! SlateDB appends rows and requests flushes in one task of its own. A [`LogFlusher`] flushes without
+//! this task, which saves two messages between tasks for each flush.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use slatedb::RowEntry;
@@ -30,14 +33,32 @@ pub(super) trait FrameSink: Send {
 }
 
 /// Collects rows into frames for a sink.
-pub(super) struct FrameWriter<S> {
+pub(super) struct FrameWriter<S>(Arc<Frames<S>>);
+
+/// The frames of a log. A [`FrameWriter`] and a [`LogFlusher`] share them.
+struct Frames<S> {
+    next: Mutex<NextFrame<S>>,
+    shared: Arc<Shared>,
+}
+
+/// The rows of the next frame, and the sink that will write it.
+struct NextFrame<S> {
     buffer: Builder,
-    next_number: u64,
+    number: u64,
     epoch: u64,
     /// Keys that seal each frame.
     keys: Option<Arc<Keys>>,
-    shared: Arc<Shared>,
-    sink: S,
+    /// `None` if the log is closed.
+    sink: Option<S>,
+}
+
+/// Flushes a log directly. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct LogFlusher(Arc<OnceLock<Arc<dyn Flush>>>);
+
+#[async_trait]
+trait Flush: Send + Sync {
+    async fn flush(&self) -> Result<(), WalError>;
 }
 
 /// A frame to append.
@@ -54,81 +75,125 @@ pub(super) struct PendingFrame {
 pub(super) struct Shared {
     status: Mutex<WalStatus>,
     pub(super) listeners: Mutex<Vec<WalStatusListener>>,
-    /// Notified after the status has changed and the listeners were called.
-    progress: watch::Sender<()>,
+    /// The last durable frame of which the listeners know. Notified when the log is closed, too.
+    reported: watch::Sender<u64>,
     /// Size of the collected and unwritten rows, in bytes.
     waiting_bytes: AtomicUsize,
 }
 
-impl<S: FrameSink> FrameWriter<S> {
+impl LogFlusher {
+    /// Makes all rows durable that were appended before this call. When it returns, the listeners
+    /// of the log know it.
+    pub async fn flush(&self) -> Result<(), WalError> {
+        // The log is opened before anything is appended.
+        self.0.get().ok_or(WalError::Closed)?.flush().await
+    }
+}
+
+impl<S: FrameSink + 'static> FrameWriter<S> {
     /// Creates a writer whose first frame has the number `last + 1`.
     pub(super) fn new(
         (last, epoch): (u64, u64),
         keys: Option<Arc<Keys>>,
         shared: Arc<Shared>,
         sink: S,
+        flusher: &LogFlusher,
     ) -> Self {
-        Self { buffer: Builder::new(), next_number: last + 1, epoch, keys, shared, sink }
+        let (buffer, sink) = (Builder::new(), Some(sink));
+        let next = Mutex::new(NextFrame { buffer, number: last + 1, epoch, keys, sink });
+        let frames = Arc::new(Frames { next, shared });
+        // SlateDB opens the writer of a log once.
+        let _ = flusher.0.set(Arc::<Frames<S>>::clone(&frames));
+        Self(frames)
+    }
+}
+
+impl<S: FrameSink> Frames<S> {
+    fn next(&self) -> MutexGuard<'_, NextFrame<S>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send_buffered(&mut self) -> Result<(), WalError> {
+    /// Passes the collected rows to the sink. Returns the number of the last frame.
+    fn send(&self) -> Result<u64, WalError> {
+        self.shared.status()?;
+        let mut next = self.next();
+        if next.buffer.rows() > 0 {
+            next.send(&self.shared)?;
+        }
+        Ok(next.number - 1)
+    }
+}
+
+impl<S: FrameSink> NextFrame<S> {
+    fn send(&mut self, shared: &Shared) -> Result<(), WalError> {
         let buffered = std::mem::replace(&mut self.buffer, Builder::new());
         let (rows, last_sequence) = (buffered.rows(), buffered.last_sequence());
         let buffered_bytes = buffered.bytes() - HEADER;
-        let number = self.next_number;
+        let number = self.number;
         let bytes = buffered.finish(number, self.epoch, self.keys.as_deref()).ok_or_else(|| {
             let too_long = io::Error::other("more than 4 GiB wait for one flush of the log");
             WalError::InternalError(Arc::new(too_long))
         })?;
-        if self.sink.send(PendingFrame { number, bytes, rows, buffered_bytes, last_sequence }) {
-            self.next_number += 1;
+        let frame = PendingFrame { number, bytes, rows, buffered_bytes, last_sequence };
+        if self.sink.as_mut().is_some_and(|sink| sink.send(frame)) {
+            self.number += 1;
             return Ok(());
         }
         // The status has the reason, such as a fence.
-        self.status()?;
+        shared.status()?;
         Err(WalError::Closed)
     }
 }
 
 #[async_trait]
-impl<S: FrameSink> WalWriter for FrameWriter<S> {
+impl<S: FrameSink> Flush for Frames<S> {
+    async fn flush(&self) -> Result<(), WalError> {
+        let last = self.send()?;
+        self.shared.wait_flushed(last).await
+    }
+}
+
+#[async_trait]
+impl<S: FrameSink + 'static> WalWriter for FrameWriter<S> {
     async fn append(&mut self, write_batch: &[RowEntry]) -> Result<(), WalError> {
-        self.status()?;
-        let before = self.buffer.bytes();
+        let Frames { shared, .. } = &*self.0;
+        shared.status()?;
+        let buffer = &mut self.0.next().buffer;
+        let before = buffer.bytes();
         for row in write_batch {
-            self.buffer.push(row);
+            buffer.push(row);
         }
-        let grown = self.buffer.bytes() - before;
-        self.shared.waiting_bytes.fetch_add(grown, Ordering::Relaxed);
+        shared.waiting_bytes.fetch_add(buffer.bytes() - before, Ordering::Relaxed);
         Ok(())
     }
 
     async fn flush(&mut self) -> Result<WalFlushResult, WalError> {
-        self.status()?;
-        if self.buffer.rows() > 0 {
-            self.send_buffered()?;
-        }
-        let wal_id = self.next_number - 1;
-        let shared = Arc::clone(&self.shared);
+        let wal_id = self.0.send()?;
+        let shared = Arc::clone(&self.0.shared);
         let completion = Box::pin(async move { shared.wait_flushed(wal_id).await });
         Ok(WalFlushResult { wal_id, completion })
     }
 
     fn should_flush_memtable(&self, replay_after_wal_id: u64) -> bool {
-        self.sink.is_long(replay_after_wal_id, self.next_number - 1)
+        let next = self.0.next();
+        let sink = next.sink.as_ref();
+        sink.is_some_and(|sink| sink.is_long(replay_after_wal_id, next.number - 1))
     }
 
     fn observer(&self) -> Box<dyn WalObserver> {
-        Box::new(Observer(Arc::clone(&self.shared)))
+        Box::new(Observer(Arc::clone(&self.0.shared)))
     }
 
     fn status(&self) -> Result<WalStatus, WalStatus> {
-        self.shared.status()
+        self.0.shared.status()
     }
 
     async fn close(&mut self) -> Result<(), WalError> {
-        self.sink.close(&self.shared).await;
-        self.shared.close(WalError::Closed);
+        let sink = self.0.next().sink.take();
+        if let Some(mut sink) = sink {
+            sink.close(&self.0.shared).await;
+        }
+        self.0.shared.close(WalError::Closed);
         Ok(())
     }
 }
@@ -145,7 +210,7 @@ impl Shared {
         Self {
             status: Mutex::new(status),
             listeners: Mutex::default(),
-            progress: watch::Sender::new(()),
+            reported: watch::Sender::new(last),
             waiting_bytes: AtomicUsize::new(0),
         }
     }
@@ -171,7 +236,7 @@ impl Shared {
             status.last_flushed_seq = Some(append.last_sequence);
             status.clone()
         };
-        self.notify(WalEvent::WalFlushed(status));
+        self.notify(WalEvent::WalFlushed(status), number);
     }
 
     /// Closes permanently. Only the first reason is recorded.
@@ -184,30 +249,28 @@ impl Shared {
             status.closed_reason = Some(reason);
             status.clone()
         };
-        self.notify(WalEvent::WalClosed(status));
+        let last = *self.reported.borrow();
+        self.notify(WalEvent::WalClosed(status), last);
     }
 
-    fn notify(&self, event: WalEvent) {
+    fn notify(&self, event: WalEvent, last: u64) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for listener in listeners {
             listener(event.clone());
         }
         // A task that waits for a flush must resume only after the listeners were called.
-        self.progress.send_replace(());
+        self.reported.send_replace(last);
     }
 
     /// Waits until a frame is durable.
     pub(super) async fn wait_flushed(&self, number: u64) -> Result<(), WalError> {
-        let mut progress = self.progress.subscribe();
+        let mut reported = self.reported.subscribe();
         loop {
-            let status = self.lock().clone();
-            if status.last_flushed_wal_id >= number {
+            if *reported.borrow_and_update() >= number {
                 return Ok(());
             }
-            if let Some(reason) = status.closed_reason {
-                return Err(reason);
-            }
-            if progress.changed().await.is_err() {
+            self.status()?;
+            if reported.changed().await.is_err() {
                 return Err(WalError::Closed);
             }
         }

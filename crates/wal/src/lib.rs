@@ -59,6 +59,7 @@ use slatedb::wal::{WalGc, WalReader, WriterInit};
 
 pub use damage::{DamagedFile, RESTORE};
 pub use error::Error;
+pub use frame_writer::LogFlusher;
 pub use state::JournalState;
 
 use frames::{read_after, read_remaining};
@@ -101,6 +102,7 @@ struct JournalWriterInit {
     keys: Option<Arc<Keys>>,
     state: JournalState,
     lock: Mutex<Option<File>>,
+    flusher: LogFlusher,
 }
 
 impl Journal {
@@ -155,10 +157,16 @@ impl Journal {
     }
 
     /// Returns the factory of the writer, which replays the existing frames and appends further
-    /// frames. With keys, all frames are sealed.
-    pub fn into_writer(self, keys: Option<Arc<Keys>>, state: JournalState) -> Box<dyn WriterInit> {
-        let lock = Mutex::new(Some(self.lock));
-        Box::new(JournalWriterInit { directory: self.directory, keys, state, lock })
+    /// frames, and the flusher of this writer. With keys, all frames are sealed.
+    pub fn into_writer(
+        self,
+        keys: Option<Arc<Keys>>,
+        state: JournalState,
+    ) -> (Box<dyn WriterInit>, LogFlusher) {
+        let (lock, flusher) = (Mutex::new(Some(self.lock)), LogFlusher::default());
+        let handle = flusher.clone();
+        let directory = self.directory;
+        (Box::new(JournalWriterInit { directory, keys, state, lock, flusher }), handle)
     }
 }
 

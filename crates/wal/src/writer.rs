@@ -82,7 +82,7 @@ impl WriterInit for JournalWriterInit {
         let journal =
             JournalSink { state: self.state.clone(), appends: Some(appends), thread: Some(thread) };
         let position = (last, manifest.epoch());
-        let writer = FrameWriter::new(position, self.keys.clone(), shared, journal);
+        let writer = FrameWriter::new(position, self.keys.clone(), shared, journal, &self.flusher);
         Ok(WriterInitResult {
             replay_iterator: Box::new(JournalIterator::new(found.frames)),
             wal_writer: Box::new(writer),

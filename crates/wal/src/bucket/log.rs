@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use slatedb::BlockTransformer;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{Error, ObjectStore, ObjectStoreExt, Result};
-use slatedb::wal::{WalReader, WriterInit};
+use slatedb::wal::WalReader;
 
 use crate::damage::{DamagedFile, RESTORE};
 
@@ -71,11 +71,6 @@ impl BucketLog {
             Err(Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
         }
-    }
-
-    /// Returns the factory of the writer, which fences its predecessor and replays the log.
-    pub fn into_writer(self) -> Box<dyn WriterInit> {
-        Box::new(self)
     }
 
     /// Returns a reader that writes nothing.

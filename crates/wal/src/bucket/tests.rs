@@ -17,11 +17,13 @@ use slatedb::object_store::{
     ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
     Result,
 };
+use slatedb::wal::WalError;
 use slatedb::{Db, ErrorKind};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::LogFlusher;
 
 const STORE: &str = "state";
 
@@ -146,8 +148,17 @@ async fn open(bucket: &Arc<InMemory>, through: Arc<SlowLog>) -> Db {
 }
 
 async fn try_open(bucket: &Arc<InMemory>, through: Arc<SlowLog>) -> Result<Db, slatedb::Error> {
+    open_with_flusher(bucket, through).await.map(|(db, _)| db)
+}
+
+async fn open_with_flusher(
+    bucket: &Arc<InMemory>,
+    through: Arc<SlowLog>,
+) -> Result<(Db, LogFlusher), slatedb::Error> {
+    let (writer, flusher) = log(through).into_writer();
     let builder = Db::builder(STORE, Arc::clone(bucket) as Arc<dyn ObjectStore>);
-    builder.with_settings(settings()).with_wal_writer(log(through).into_writer()).build().await
+    let db = builder.with_settings(settings()).with_wal_writer(writer).build().await?;
+    Ok((db, flusher))
 }
 
 /// Writes a row without waiting until it is durable.
@@ -186,6 +197,31 @@ fn log_ends_at_the_first_gap() {
     assert_eq!(last_consecutive(&[8, 9, 10], 7), 10);
     assert_eq!(last_consecutive(&[8, 9, 11], 7), 9);
     assert_eq!(last_consecutive(&[9, 10], 7), 7);
+}
+
+#[tokio::test]
+async fn flushed_rows_are_durable_in_the_database_and_in_the_log() {
+    let bucket = Arc::new(InMemory::new());
+    let slow = SlowLog::new(&bucket);
+    let (db, flusher) = open_with_flusher(&bucket, Arc::clone(&slow)).await.expect("it opens");
+    slow.hold(Some(next_file(&bucket).await));
+    let sequence = db.put("row", "").await.expect("it is accepted").seqnum();
+    // The second flush has no rows of its own, and waits for the first.
+    let mut flushes = JoinSet::new();
+    for _ in 0..2 {
+        let flusher = flusher.clone();
+        flushes.spawn(async move { flusher.flush().await });
+    }
+    sleep(Duration::from_millis(50)).await;
+    assert!(flushes.try_join_next().is_none() && db.status().durable_seq < sequence);
+    slow.hold(None);
+    while let Some(flushed) = flushes.join_next().await {
+        flushed.expect("no panic").expect("it is durable");
+        assert!(db.status().durable_seq >= sequence, "SlateDB knows it before the flush returns");
+    }
+    crash(db).await;
+    assert!(matches!(flusher.flush().await, Err(WalError::Closed)));
+    assert!(has(&open(&bucket, slow).await, "row").await);
 }
 
 #[tokio::test]

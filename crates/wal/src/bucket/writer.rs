@@ -16,12 +16,19 @@ use tokio::task::JoinHandle;
 
 use super::log::{BucketLog, PUTS_MAX, last_consecutive, missing_file};
 use super::requests::{RETRY_DELAY_MAX, RETRY_DELAY_MIN, retried, unavailable};
+use crate::LogFlusher;
 use crate::frame;
 use crate::frame_writer::{FrameSink, FrameWriter, PendingFrame, Shared};
 use slateberg_base::retry::Backoff;
 
 /// Number of files after which a memtable is flushed, so that the next start need not replay more.
 const REPLAYED_FILES_MAX: u64 = 4096;
+
+/// Creates the writer when SlateDB requests it.
+struct BucketWriterInit {
+    log: BucketLog,
+    flusher: LogFlusher,
+}
 
 /// Passes frames to the task that puts them.
 struct BucketSink {
@@ -39,19 +46,19 @@ struct Putter {
 }
 
 #[async_trait]
-impl WriterInit for BucketLog {
+impl WriterInit for BucketWriterInit {
     async fn fence_and_init(
         &self,
         manifest: &mut WriterManifest,
     ) -> Result<WriterInitResult, WalError> {
         // The manifest is fenced already, so an older writer cannot change this number.
         let after = manifest.replay_after_wal_id();
-        let fence = self.fence(after, manifest).await?;
-        let last = self.fill_after(fence, manifest).await?;
+        let fence = self.log.fence(after, manifest).await?;
+        let last = self.log.fill_after(fence, manifest).await?;
         let shared = Arc::new(Shared::new(last));
         let is_closing = Arc::<AtomicBool>::default();
         let putter = Putter {
-            log: self.clone(),
+            log: self.log.clone(),
             shared: Arc::clone(&shared),
             is_closing: Arc::clone(&is_closing),
         };
@@ -59,9 +66,10 @@ impl WriterInit for BucketLog {
         let task = tokio::spawn(putter.run(queue));
         let sink = BucketSink { puts: Some(puts), task: Some(task), is_closing };
         // The object store seals the objects of an encrypted store.
-        let writer = FrameWriter::new((last, manifest.epoch()), None, shared, sink);
+        let position = (last, manifest.epoch());
+        let writer = FrameWriter::new(position, None, shared, sink, &self.flusher);
         Ok(WriterInitResult {
-            replay_iterator: Box::new(self.iterate(after + 1..=fence)),
+            replay_iterator: Box::new(self.log.iterate(after + 1..=fence)),
             wal_writer: Box::new(writer),
         })
     }
@@ -79,6 +87,13 @@ enum Existing {
 }
 
 impl BucketLog {
+    /// Returns the factory of the writer, which fences its predecessor and replays the log, and the
+    /// flusher of this writer.
+    pub fn into_writer(self) -> (Box<dyn WriterInit>, LogFlusher) {
+        let flusher = LogFlusher::default();
+        (Box::new(BucketWriterInit { log: self, flusher: flusher.clone() }), flusher)
+    }
+
     /// Fences the predecessor. Returns the number of the last fence. After it, there are no more files
     /// than a predecessor may have put.
     async fn fence(&self, after: u64, manifest: &mut WriterManifest) -> Result<u64, WalError> {
