@@ -6,11 +6,13 @@
 //! transaction to the clock before the transaction commits. So an entry becomes invalid before a
 //! newer write can be accepted. While a write is in progress or not durable yet, reads of its keys
 //! go to the store. The store knows exactly which writes are durable. A read that overlaps with a
-//! write does not create a valid entry.
+//! write does not create a valid entry. When a transaction is durable, the records that it has
+//! written replace the entries of the same keys ([`WrittenRecords`]).
 //!
 //! The absence of a name or record is cached as well.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use slatedb::{Db, DbStatus};
@@ -30,6 +32,11 @@ const RECORD_FACTOR: usize = 2;
 /// Typical sizes of a record and of a page, which determine the initial capacity of the caches.
 const TYPICAL_RECORD_BYTES: u64 = 512;
 const TYPICAL_PAGE_BYTES: u64 = 16 << 10;
+
+/// Returns the size of an entry with a record of this size in the store.
+fn entry_bytes(key: &[u8], record_bytes: usize) -> usize {
+    key.len() + record_bytes * RECORD_FACTOR + ENTRY_BYTES
+}
 
 fn cache_rule(key: &[u8]) -> CacheRule {
     KeySpace::of(key).map_or(CacheRule::None, |space| space.rules().cache)
@@ -59,6 +66,36 @@ pub(super) struct PageKey {
 
 /// A record of the type that its key determines. `None` if it does not exist.
 type Record = Option<Arc<dyn Any + Send + Sync>>;
+
+/// The records that a transaction writes at keys that are cached, with their sizes in the store.
+#[derive(Default)]
+pub(super) struct WrittenRecords(BTreeMap<Vec<u8>, (Record, usize)>);
+
+impl WrittenRecords {
+    /// Records that a record is written.
+    pub(super) fn put<V: Clone + Send + Sync + 'static>(
+        &mut self,
+        key: &[u8],
+        record: &V,
+        bytes: usize,
+    ) {
+        if is_cached(key) {
+            self.0.insert(key.to_owned(), (Some(Arc::new(record.clone())), bytes));
+        }
+    }
+
+    /// Records that the record at a key is removed.
+    pub(super) fn delete(&mut self, key: &[u8]) {
+        if is_cached(key) {
+            self.0.insert(key.to_owned(), (None, 0));
+        }
+    }
+
+    /// Records that bytes are written at a key whose type is unknown.
+    pub(super) fn forget(&mut self, key: &[u8]) {
+        self.0.remove(key);
+    }
+}
 
 /// Result of a cache lookup.
 pub(super) enum CacheLookup<V> {
@@ -126,8 +163,19 @@ impl RecordCache {
     ) {
         let Some(ReadStamp { stripe, as_of }) = read_stamp else { return };
         let value = record.map(|record| record as Arc<dyn Any + Send + Sync>);
-        let bytes = key.len() + bytes * RECORD_FACTOR + ENTRY_BYTES;
+        let bytes = entry_bytes(&key, bytes);
         self.records.insert(key.into_boxed_slice(), CacheEntry { value, stripe, as_of }, bytes);
+    }
+
+    /// Replaces the entries of those records that a transaction has written. The transaction is
+    /// durable, and has this sequence number.
+    pub(super) fn replace_records(&self, written: WrittenRecords, sequence: u64) {
+        for (key, (value, bytes)) in written.0 {
+            let (stripe, bytes) = (self.clock.of(&key), entry_bytes(&key, bytes));
+            // If there is a newer write, its sequence number makes the entry invalid.
+            let entry = CacheEntry { value, stripe, as_of: sequence };
+            self.records.replace(key.into_boxed_slice(), entry, bytes);
+        }
     }
 
     /// Looks up the names of a page. `None` if the cache has no valid entry.
@@ -202,3 +250,6 @@ impl RecordCache {
         self.pages.usage()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,10 +16,10 @@ use super::change_feed::ChangeGroup;
 use super::codec::Value;
 use super::error::Error;
 use super::flusher::Membership;
-use super::handle::Store;
+use super::handle::{Shared, Store};
 use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey};
 use super::read::{KeyRange, StoreRead, read_options, scan_options};
-use super::record_cache::is_cached;
+use super::record_cache::{WrittenRecords, is_cached};
 use super::records::{Change, IdempotencyRecord};
 use super::replication::Row;
 use super::version_clock::Stripe;
@@ -88,6 +88,8 @@ pub struct Transaction {
     stripes: Mutex<Vec<Stripe>>,
     /// Entries of the change log, which get their numbers when the transaction commits.
     changes: Mutex<Vec<Change>>,
+    /// The written records, for the record cache.
+    written: Mutex<WrittenRecords>,
     /// The written rows. Empty if the store has no replicas.
     rows: Mutex<Vec<Row>>,
 }
@@ -95,22 +97,32 @@ pub struct Transaction {
 impl Transaction {
     /// Writes a record.
     pub fn put<K: Key>(&self, key: &K, value: &K::Value) -> Result<(), Error> {
-        self.write(key.encode(), Some(value.encode().into()))
+        let (key, bytes) = (key.encode(), value.encode());
+        self.written().put(&key, value, bytes.len());
+        self.write(key, Some(bytes.into()))
     }
 
     /// Removes a record.
     pub fn delete<K: Key>(&self, key: &K) -> Result<(), Error> {
-        self.write(key.encode(), None)
+        let key = key.encode();
+        self.written().delete(&key);
+        self.write(key, None)
     }
 
     /// Writes the bytes of a record.
     pub(super) fn put_at(&self, key: Vec<u8>, value: &[u8]) -> Result<(), Error> {
+        self.written().forget(&key);
         self.write(key, Some(value.into()))
     }
 
     /// Removes the record at a key.
     pub(super) fn delete_at(&self, key: Vec<u8>) -> Result<(), Error> {
+        self.written().delete(&key);
         self.write(key, None)
+    }
+
+    fn written(&self) -> MutexGuard<'_, WrittenRecords> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, key: Vec<u8>, value: Option<Cow<'_, [u8]>>) -> Result<(), Error> {
@@ -191,6 +203,10 @@ impl StoreRead for Transaction {
 pub struct AcceptedTransaction {
     membership: Membership,
     unaudited_changes: UnauditedChanges,
+    shared: Arc<Shared>,
+    /// The sequence number. `None` if the transaction has written nothing.
+    sequence: Option<u64>,
+    written: Mutex<WrittenRecords>,
 }
 
 impl AcceptedTransaction {
@@ -199,6 +215,10 @@ impl AcceptedTransaction {
     #[boxed]
     pub async fn durable(&self) -> Result<(), Error> {
         let durable = self.membership.durable().await;
+        if let (Ok(()), Some(sequence)) = (&durable, self.sequence) {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            self.shared.record_cache.replace_records(std::mem::take(&mut written), sequence);
+        }
         self.unaudited_changes.record(if durable.is_ok() {
             ChangeOutcome::Done
         } else {
@@ -287,8 +307,14 @@ impl Store {
 
     fn begin(&self) -> Result<Transaction, Error> {
         let inner = self.db.begin(IsolationLevel::SerializableSnapshot).map_err(Error::from)?;
-        let (stripes, changes, rows) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Transaction { inner, store: self.clone(), stripes, changes, rows })
+        Ok(Transaction {
+            inner,
+            store: self.clone(),
+            stripes: Mutex::default(),
+            changes: Mutex::default(),
+            written: Mutex::default(),
+            rows: Mutex::default(),
+        })
     }
 
     /// Commits the transaction, which also removes the markers of completed publications. Returns
@@ -346,9 +372,12 @@ impl Store {
         match committed {
             // A transaction without writes waits as well, because the state that it read may not be
             // durable yet.
-            Ok(_) => Ok(Some(AcceptedTransaction {
+            Ok(accepted) => Ok(Some(AcceptedTransaction {
                 membership: self.shared.flusher.join(),
                 unaudited_changes,
+                shared: Arc::clone(&self.shared),
+                sequence: accepted.map(|accepted| accepted.seqnum()),
+                written: transaction.written,
             })),
             Err(error) if error.kind() == ErrorKind::Transaction => {
                 unaudited_changes.discard();

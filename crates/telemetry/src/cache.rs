@@ -94,6 +94,12 @@ impl<K: Eq + Hash, V: Clone> ByteCache<K, V> {
         self.entries.insert(key, Entry { value, bytes: bytes as u64 });
     }
 
+    /// Replaces the value of a key. Does nothing if the cache does not contain the key.
+    pub fn replace(&self, key: K, value: V, bytes: usize) {
+        // An error returns the arguments.
+        let _ = self.entries.replace(key, Entry { value, bytes: bytes as u64 }, true);
+    }
+
     /// Returns the value of a key. If the cache does not contain it, runs `load` and inserts the
     /// returned value with the returned size. Concurrent calls with the same key wait for the first
     /// call. Counts nothing.
