@@ -30,6 +30,11 @@ impl MetadataLogEntry {
         Self { timestamp_ms, json: json.expect("strings and numbers are valid JSON").into() }
     }
 
+    /// Returns the length of the entry's JSON, in bytes.
+    pub(super) fn json_bytes(&self) -> usize {
+        self.json.get().len()
+    }
+
     /// Returns the location of the earlier document.
     pub fn metadata_file(&self) -> String {
         let members: Result<Members, _> = serde_json::from_str(self.json.get());

@@ -301,6 +301,12 @@ impl SegmentedJsonWriter {
         self.segments.push(Segment::Chunk(chunk.clone()));
     }
 
+    /// Reserves memory for bytes that are not shared.
+    pub(super) fn reserve(&mut self, bytes: usize) -> &mut Self {
+        self.inline.reserve(bytes);
+        self
+    }
+
     /// Appends the JSON of a value.
     pub(super) fn json(&mut self, value: &(impl Serialize + ?Sized)) {
         write_json(&mut self.inline, value);

@@ -271,7 +271,7 @@ impl Objects {
         mode: PutMode,
     ) -> Result<Option<LocalFile>, Error> {
         let target = self.target_among(warehouse, location, true)?;
-        let file = self.local_file_at(&target, location)?;
+        let file = local_file_at(&target);
         let mut options = PutOptions::from(mode);
         if file.is_some() {
             options.extensions.insert(SyncLater);
@@ -286,19 +286,7 @@ impl Objects {
         warehouse: Uuid,
         location: &str,
     ) -> Result<Option<LocalFile>, Error> {
-        self.local_file_at(&self.target_among(warehouse, location, true)?, location)
-    }
-
-    fn local_file_at(
-        &self,
-        target: &AccessibleFile<'_>,
-        location: &str,
-    ) -> Result<Option<LocalFile>, Error> {
-        if !target.root.is_local() {
-            return Ok(None);
-        }
-        let file = LocalFile::new(&target.path, &target.root.path());
-        file.map(Some).map_err(|error| self.failed(location, error))
+        Ok(local_file_at(&self.target_among(warehouse, location, true)?))
     }
 
     /// Writes a file, or replaces it. The file and all directories above it are durable.
@@ -457,6 +445,11 @@ impl Objects {
             .map_err(|error| Error::NotAllowed(format!("Invalid location '{text}': {error}")))?;
         Ok(AccessibleFile { object_store: &root.object_store, path, root: &root.location })
     }
+}
+
+/// Returns a file that is on the local file system. Returns `None` for a file in a bucket.
+fn local_file_at(target: &AccessibleFile<'_>) -> Option<LocalFile> {
+    target.root.is_local().then(|| LocalFile::new(&target.path, &target.root.path()))
 }
 
 #[cfg(test)]

@@ -26,6 +26,9 @@ impl TableMetadata {
     }
 }
 
+/// Bytes for the end of a document, after the metadata log.
+const END_BYTES: usize = 256;
+
 /// A JSON object during writing.
 struct ObjectWriter<'a> {
     text: &'a mut SegmentedJsonWriter,
@@ -78,7 +81,10 @@ impl<'a> ObjectWriter<'a> {
         self.member("statistics", &table.statistics);
         self.member("partition-statistics", &table.partition_statistics);
         table.snapshot_log.write(self.name("snapshot-log"));
-        self.member("metadata-log", &table.metadata_log);
+        // The log is most of the metadata of a table without snapshots. To copy it into a larger buffer
+        // would take as long as to write it.
+        let log_bytes: usize = table.metadata_log.iter().map(|entry| entry.json_bytes() + 1).sum();
+        self.name("metadata-log").reserve(log_bytes + END_BYTES).json(&table.metadata_log);
         for (name, value) in &table.extra {
             self.member(name, value);
         }
