@@ -7,8 +7,8 @@ use std::fs::File;
 /// A program that syncs many files otherwise waits for each of them before the system begins to write
 /// the next one.
 pub fn start(file: &File) {
-    // Linux writes changed pages when it is told that nobody needs them soon. If it does not, the
-    // sync writes them.
+    // After this advice, Linux writes changed pages, to free their memory. If it does not, the sync
+    // writes them.
     #[cfg(target_os = "linux")]
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
     #[cfg(not(target_os = "linux"))]
