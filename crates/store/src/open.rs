@@ -125,7 +125,7 @@ impl Store {
         let flushes_max = if journal.is_some() { 1 } else { PUTS_MAX as u32 };
         let shared = Shared {
             record_cache: RecordCache::new(
-                &db,
+                status.clone(),
                 settings.record_cache_bytes,
                 settings.page_cache_bytes,
             ),

@@ -15,12 +15,11 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use slatedb::{Db, DbStatus};
-use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::key_space::{CacheRule, KeySpace};
 use super::keys::NAME_PARENT_BYTES;
+use super::status::Status;
 use super::version_clock::{PendingWrite, Stripe, VersionClock};
 use slateberg_model::page::Names;
 use slateberg_telemetry::cache::{ByteCache, CacheUsage};
@@ -52,7 +51,7 @@ pub(super) struct RecordCache {
     records: ByteCache<Box<[u8]>, CacheEntry<Record>>,
     pages: ByteCache<PageKey, CacheEntry<Arc<Names>>>,
     clock: VersionClock,
-    status: watch::Receiver<DbStatus>,
+    status: Status,
 }
 
 /// Key of a page of names: kind, parent, start, and maximum length.
@@ -125,13 +124,13 @@ pub struct ReadStamp {
 }
 
 impl RecordCache {
-    /// Creates caches with these sizes for records and pages of `db`.
-    pub(super) fn new(db: &Db, records_bytes_max: u64, pages_bytes_max: u64) -> Self {
+    /// Creates caches with these sizes for records and pages of the store with this status.
+    pub(super) fn new(status: Status, records_bytes_max: u64, pages_bytes_max: u64) -> Self {
         Self {
             records: ByteCache::new(records_bytes_max, TYPICAL_RECORD_BYTES),
             pages: ByteCache::new(pages_bytes_max, TYPICAL_PAGE_BYTES),
             clock: VersionClock::default(),
-            status: db.subscribe(),
+            status,
         }
     }
 
@@ -203,14 +202,14 @@ impl RecordCache {
         // A write updates the clock before it becomes durable. Therefore the durable sequence
         // number is read first: if the clock does not show a write yet, the write has a sequence
         // number above `as_of`.
-        let as_of = self.status.borrow().durable_seq;
+        let as_of = self.status.durable_sequence();
         self.clock.is_unchanged(stripe, as_of).then_some(ReadStamp { stripe, as_of })
     }
 
     /// Returns the indexes of the stamps whose reads are out of date. A read without a stamp is
     /// always out of date. After the store is closed, all reads are out of date.
     pub(super) fn stale_reads(&self, stamps: &[Option<ReadStamp>]) -> Vec<usize> {
-        let is_closed = self.status.borrow().close_reason.is_some();
+        let is_closed = self.status.close_reason().is_some();
         let is_current = |read_stamp: &Option<ReadStamp>| {
             read_stamp.is_some_and(|ReadStamp { stripe, as_of }| {
                 !is_closed && self.clock.is_unchanged(stripe, as_of)
@@ -222,7 +221,7 @@ impl RecordCache {
 
     /// Whether a cached value is valid. No value is valid after the store is closed.
     fn is_current(&self, stripe: Stripe, as_of: u64) -> bool {
-        self.status.borrow().close_reason.is_none() && self.clock.is_unchanged(stripe, as_of)
+        self.status.close_reason().is_none() && self.clock.is_unchanged(stripe, as_of)
     }
 
     /// Returns the stripes that a write of a key affects: the stripe of the key and, if the key is

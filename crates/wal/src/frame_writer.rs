@@ -236,7 +236,8 @@ impl Shared {
             status.last_flushed_seq = Some(append.last_sequence);
             status.clone()
         };
-        self.notify(WalEvent::WalFlushed(status), number);
+        self.notify(WalEvent::WalFlushed(status));
+        self.reported.send_replace(number);
     }
 
     /// Closes permanently. Only the first reason is recorded.
@@ -249,17 +250,16 @@ impl Shared {
             status.closed_reason = Some(reason);
             status.clone()
         };
-        let last = *self.reported.borrow();
-        self.notify(WalEvent::WalClosed(status), last);
+        self.notify(WalEvent::WalClosed(status));
+        self.reported.send_modify(|_| ());
     }
 
-    fn notify(&self, event: WalEvent, last: u64) {
+    /// Calls the listeners. A task that waits for a flush must resume only afterwards.
+    fn notify(&self, event: WalEvent) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for listener in listeners {
             listener(event.clone());
         }
-        // A task that waits for a flush must resume only after the listeners were called.
-        self.reported.send_replace(last);
     }
 
     /// Waits until a frame is durable.
