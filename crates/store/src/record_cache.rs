@@ -66,9 +66,10 @@ pub(super) struct PageKey {
 /// A record of the type that its key determines. `None` if it does not exist.
 type Record = Option<Arc<dyn Any + Send + Sync>>;
 
-/// The records that a transaction writes at keys that are cached, with their sizes in the store.
+/// The records that a transaction writes at keys that are cached, with their sizes in the store. `None`
+/// if only the bytes of a record are known.
 #[derive(Default)]
-pub(super) struct WrittenRecords(BTreeMap<Vec<u8>, (Record, usize)>);
+pub(super) struct WrittenRecords(BTreeMap<Vec<u8>, Option<(Record, usize)>>);
 
 impl WrittenRecords {
     /// Records that a record is written.
@@ -79,20 +80,27 @@ impl WrittenRecords {
         bytes: usize,
     ) {
         if is_cached(key) {
-            self.0.insert(key.to_owned(), (Some(Arc::new(record.clone())), bytes));
+            self.0.insert(key.to_owned(), Some((Some(Arc::new(record.clone())), bytes)));
         }
     }
 
     /// Records that the record at a key is removed.
     pub(super) fn delete(&mut self, key: &[u8]) {
         if is_cached(key) {
-            self.0.insert(key.to_owned(), (None, 0));
+            self.0.insert(key.to_owned(), Some((None, 0)));
         }
     }
 
-    /// Records that bytes are written at a key whose type is unknown.
-    pub(super) fn forget(&mut self, key: &[u8]) {
-        self.0.remove(key);
+    /// Returns the keys.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.keys().map(Vec::as_slice)
+    }
+
+    /// Records that the bytes of a record are written.
+    pub(super) fn put_bytes(&mut self, key: &[u8]) {
+        if is_cached(key) {
+            self.0.insert(key.to_owned(), None);
+        }
     }
 }
 
@@ -169,7 +177,8 @@ impl RecordCache {
     /// Replaces the entries of those records that a transaction has written. The transaction is
     /// durable, and has this sequence number.
     pub(super) fn replace_records(&self, written: WrittenRecords, sequence: u64) {
-        for (key, (value, bytes)) in written.0 {
+        for (key, record) in written.0 {
+            let Some((value, bytes)) = record else { continue };
             let (stripe, bytes) = (self.clock.of(&key), entry_bytes(&key, bytes));
             // If there is a newer write, its sequence number makes the entry invalid.
             let entry = CacheEntry { value, stripe, as_of: sequence };
@@ -226,7 +235,7 @@ impl RecordCache {
 
     /// Returns the stripes that a write of a key affects: the stripe of the key and, if the key is
     /// a name, the stripe of the pages that may contain the name.
-    pub(super) fn stripes_of(&self, key: &[u8]) -> impl Iterator<Item = Stripe> {
+    fn stripes_of(&self, key: &[u8]) -> impl Iterator<Item = Stripe> {
         let page = match cache_rule(key) {
             CacheRule::RecordsAndPages => key.get(..NAME_PARENT_BYTES),
             CacheRule::None | CacheRule::Records => None,
@@ -234,9 +243,11 @@ impl RecordCache {
         [Some(key), page].into_iter().flatten().map(|key| self.clock.of(key))
     }
 
-    /// Reports the stripes of a transaction to the clock before the transaction commits.
-    pub(super) fn begin(&self, stripes: Vec<Stripe>) -> PendingWrite<'_> {
-        self.clock.begin(stripes)
+    /// Reports the written keys of a transaction to the clock before the transaction commits. So the
+    /// commit invalidates the cached values.
+    pub(super) fn begin<'a>(&self, written: impl Iterator<Item = &'a [u8]>) -> PendingWrite<'_> {
+        let cached = written.filter(|key| is_cached(key));
+        self.clock.begin(cached.flat_map(|key| self.stripes_of(key)).collect())
     }
 
     /// Returns the usage of the record cache.

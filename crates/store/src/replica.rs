@@ -28,7 +28,6 @@ use super::location::StoreLocation;
 use super::log_tail::LogTail;
 use super::overlay::{Moment, OverlayObjectStore, newest_manifest};
 use super::read::{KeyRange, SnapshotView, StoreRead, read_options};
-use super::record_cache::is_cached;
 use super::replication::{Replication, Row, RowGroup, Subscription};
 use super::settings::Settings;
 use slateberg_base::boxed;
@@ -131,17 +130,15 @@ impl Store {
         let contained = self.sequence()?;
         let groups = || groups.iter().filter(|group| group.sequence > contained);
         let Some(seqnum) = groups().map(|group| group.sequence).max() else { return Ok(()) };
-        let (mut batch, mut stripes) = (WriteBatch::new(), Vec::new());
-        for Row { key, value } in groups().flat_map(|group| &group.rows) {
-            if is_cached(key) {
-                stripes.extend(self.shared.record_cache.stripes_of(key));
-            }
+        let rows = || groups().flat_map(|group| &group.rows);
+        let mut batch = WriteBatch::new();
+        for Row { key, value } in rows() {
             match value {
                 Some(value) => batch.put_bytes(key.clone(), value.clone()),
                 None => batch.delete(key),
             }
         }
-        let pending = self.shared.record_cache.begin(stripes);
+        let pending = self.shared.record_cache.begin(rows().map(|row| row.key.as_ref()));
         let options = WriteOptions { seqnum };
         let written = self.db.write_with_options(batch, &options).await?;
         pending.accept(written.seqnum());

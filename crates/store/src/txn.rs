@@ -19,10 +19,9 @@ use super::flusher::Membership;
 use super::handle::{Shared, Store};
 use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey};
 use super::read::{KeyRange, StoreRead, read_options, scan_options};
-use super::record_cache::{WrittenRecords, is_cached};
+use super::record_cache::WrittenRecords;
 use super::records::{Change, IdempotencyRecord};
 use super::replication::Row;
-use super::version_clock::Stripe;
 use slateberg_authz::action::{Action, Maintain};
 use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
@@ -84,8 +83,6 @@ impl RequestRecords {
 pub struct Transaction {
     pub(super) inner: DbTransaction,
     pub(super) store: Store,
-    /// Stripes of the record cache that belong to the keys that this transaction writes.
-    stripes: Mutex<Vec<Stripe>>,
     /// Entries of the change log, which get their numbers when the transaction commits.
     changes: Mutex<Vec<Change>>,
     /// The written records, for the record cache.
@@ -111,7 +108,7 @@ impl Transaction {
 
     /// Writes the bytes of a record.
     pub(super) fn put_at(&self, key: Vec<u8>, value: &[u8]) -> Result<(), Error> {
-        self.written().forget(&key);
+        self.written().put_bytes(&key);
         self.write(key, Some(value.into()))
     }
 
@@ -130,7 +127,6 @@ impl Transaction {
         if self.store.shared.is_replica {
             return Err(Error::Replica);
         }
-        self.record_write(&key);
         match &value {
             Some(value) => self.inner.put_with_options(&key, value, &PutOptions::default())?,
             None => self.inner.delete(&key)?,
@@ -141,15 +137,6 @@ impl Transaction {
             self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
         }
         Ok(())
-    }
-
-    /// Remembers the stripes of a cached key before it is written, so that the commit invalidates
-    /// the cached values.
-    fn record_write(&self, key: &[u8]) {
-        if is_cached(key) {
-            let mut stripes = self.stripes.lock().unwrap_or_else(PoisonError::into_inner);
-            stripes.extend(self.store.shared.record_cache.stripes_of(key));
-        }
     }
 
     /// Adds an entry to the change log.
@@ -310,7 +297,6 @@ impl Store {
         Ok(Transaction {
             inner,
             store: self.clone(),
-            stripes: Mutex::default(),
             changes: Mutex::default(),
             written: Mutex::default(),
             rows: Mutex::default(),
@@ -338,12 +324,12 @@ impl Store {
             transaction.delete(key)?;
         }
         let numbered = transaction.number_changes()?;
-        let stripes = transaction.stripes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let written = transaction.written.into_inner().unwrap_or_else(PoisonError::into_inner);
         let rows = transaction.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
         // The audit log must report these changes unless the commit is known to have failed.
         let changes = numbered.as_ref().map(|group| Arc::clone(&group.changes));
         let unaudited_changes = UnauditedChanges::new(Arc::clone(&self.audit), changes);
-        let pending = self.shared.record_cache.begin(stripes);
+        let pending = self.shared.record_cache.begin(written.keys());
         let ticket = self.shared.replication.take_ticket(&rows);
         let committed = transaction.inner.commit().await;
         let (feed, first) = (&self.shared.changes, numbered.map(|group| group.first));
@@ -377,7 +363,7 @@ impl Store {
                 unaudited_changes,
                 shared: Arc::clone(&self.shared),
                 sequence: accepted.map(|accepted| accepted.seqnum()),
-                written: transaction.written,
+                written: Mutex::new(written),
             })),
             Err(error) if error.kind() == ErrorKind::Transaction => {
                 unaudited_changes.discard();
