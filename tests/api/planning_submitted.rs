@@ -47,7 +47,7 @@ async fn ended(table: &ScanTable, path: &str) -> TestResponse {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), ended).await.expect("the plan ends")
+    tokio::time::timeout(Duration::from_secs(300), ended).await.expect("the plan ends")
 }
 
 async fn assert_complete(table: &ScanTable, path: &str, files: usize) {

@@ -107,6 +107,8 @@ pub fn memory_settings() -> Settings {
     encrypt_if_enabled(&mut settings);
     // Most tests need no authentication; the others enable it.
     settings.authn.insecure_no_auth = true;
+    // Scans are planned on threads of low priority, which get little time while other tests run.
+    settings.catalog.plan_wait_ms = 600_000;
     let warehouse = settings.warehouses.get_mut("default").expect("there is one by default");
     warehouse.location = WAREHOUSE.to_owned();
     settings
