@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use slatedb::object_store::path::Path;
-use slatedb::{
-    BlockTransformer, BloomFilterPolicy, CacheTarget, Db, DbBuilder, GarbageCollectorBuilder,
-};
+use slatedb::{BlockTransformer, CacheTarget, Db, DbBuilder, GarbageCollectorBuilder};
 
 use super::block_cache::BlockCaches;
 use super::encryption::UnlockedKeys;
+use super::filters;
 use super::location::{Log, StoreLocation};
 use super::metrics::Metrics;
-use super::settings::{FILTER_BITS_PER_KEY, Settings};
+use super::settings::Settings;
 use slateberg_kms::block_transformer::SealedBlocks;
 use slateberg_wal as journal;
 use slateberg_wal::bucket::BucketLog;
@@ -82,7 +81,7 @@ pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbB
         _ => builder,
     };
     let builder = builder
-        .with_filter_policies(vec![Arc::new(BloomFilterPolicy::new(FILTER_BITS_PER_KEY))])
+        .with_filter_policies(filters::policies())
         .with_metrics_recorder(metrics.recorder())
         .with_db_cache(Arc::new(caches.for_slatedb()), 0)
         .with_block_cache_policy(cache_policy);

@@ -9,6 +9,7 @@ use slatedb::config::DurabilityLevel;
 use uuid::Uuid;
 
 use super::error::Error;
+use super::filters;
 use super::key_space::KeySpace;
 use super::keys::{Key, MetadataKey, NAME_PARENT_BYTES, TabularNameKey};
 use super::read::{
@@ -149,7 +150,7 @@ impl<K: Key> Pages<K> {
         let Some(range) = self.rest.take() else { return Ok(None) };
         let mut options = scan_options(DurabilityLevel::Remote);
         options.cache_blocks = self.cache_blocks;
-        let iterator = store.db.scan_with_options(range.bounds(), &options).await?;
+        let iterator = filters::scan(store.db, &range, &options).await?;
         let entries = read_entries(iterator, Some(self.records)).await?;
         let page = entries.iter().map(decode_entry::<K>).collect::<Result<Vec<_>, _>>()?;
         if page.len() == self.records {

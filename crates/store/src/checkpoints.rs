@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::builder::sealed_blocks;
 use super::encryption::UnlockedKeys;
 use super::error::Error;
+use super::filters;
 use super::handle::Store;
 use super::location::StoreLocation;
 use super::read::OfflineView;
@@ -194,7 +195,8 @@ pub(super) async fn open_view(
     };
     let builder = DbReader::builder(location.path.clone(), location.object_store.clone())
         .with_reader_mode(DbReaderMode::Checkpoint(id))
-        .with_options(options);
+        .with_options(options)
+        .with_filter_policies(filters::policies());
     let builder = match &location.log {
         Some(log) => builder.with_wal_object_store(log.store()),
         None => builder,

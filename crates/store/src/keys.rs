@@ -12,7 +12,7 @@ mod index;
 use uuid::Uuid;
 
 pub use self::encoding::Key;
-pub(super) use self::encoding::NAME_PARENT_BYTES;
+pub(super) use self::encoding::{NAME_PARENT_BYTES, parent_of_name};
 use self::encoding::{rest_of, split_tuple, tuple, utf8};
 pub use self::index::{LocationKey, UuidKey};
 use super::codec::{ChunkBytes, DocumentHead};

@@ -50,6 +50,7 @@ pub mod encryption;
 mod error;
 mod explanation;
 pub mod files;
+mod filters;
 mod flusher;
 pub mod fsck;
 pub mod functions;

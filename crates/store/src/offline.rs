@@ -11,6 +11,7 @@ use super::checkpoints::{self, Checkpoint};
 use super::encryption::{IfMissing, unlock};
 use super::error::Error;
 use super::explanation::explain;
+use super::filters;
 use super::handle::Store;
 use super::location::StoreLocation;
 use super::read::OfflineView;
@@ -32,7 +33,8 @@ impl Store {
         };
         let builder = DbReader::builder(location.path.clone(), Arc::clone(&location.object_store))
             .with_reader_mode(DbReaderMode::FollowLatest)
-            .with_options(options);
+            .with_options(options)
+            .with_filter_policies(filters::policies());
         let builder = match &location.log {
             Some(log) => builder.with_wal_object_store(log.store()),
             None => builder,

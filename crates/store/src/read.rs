@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::codec::{ChunkBytes, Document, DocumentHead, EncodedHead, Value};
 use super::error::Error;
+use super::filters;
 use super::handle::{Shared, Store};
 pub use super::key_range::KeyRange;
 use super::key_space::KeySpace;
@@ -133,7 +134,7 @@ pub(super) fn decode_key<K: Key>(entry: &KeyValue) -> Result<K, Error> {
 }
 
 /// Decodes the record at a key.
-fn decode<K: Key>(key: &[u8], bytes: Option<&[u8]>) -> Result<Option<K::Value>, Error> {
+pub(super) fn decode<K: Key>(key: &[u8], bytes: Option<&[u8]>) -> Result<Option<K::Value>, Error> {
     bytes.map(|bytes| decode_value::<K>(key, bytes)).transpose()
 }
 
@@ -200,7 +201,7 @@ impl StoreRead for SnapshotView {
 
     fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
         let options = scan_options(DurabilityLevel::Memory);
-        Box::pin(async move { Ok(self.0.scan_with_options(range.bounds(), &options).await?) })
+        Box::pin(async move { filters::scan(&*self.0, range, &options).await })
     }
 }
 
@@ -325,7 +326,7 @@ impl StoreRead for DurableView<'_> {
     fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
         Box::pin(async move {
             let options = scan_options(DurabilityLevel::Remote);
-            Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+            filters::scan(self.db, range, &options).await
         })
     }
 
@@ -388,7 +389,7 @@ impl StoreRead for LatestView<'_> {
     fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
         Box::pin(async move {
             let options = scan_options(DurabilityLevel::Memory);
-            Ok(self.db.scan_with_options(range.bounds(), &options).await?)
+            filters::scan(self.db, range, &options).await
         })
     }
 
@@ -418,7 +419,7 @@ impl StoreRead for OfflineView {
     fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
         Box::pin(async move {
             let options = scan_options(DurabilityLevel::Memory);
-            Ok(self.reader.scan_with_options(range.bounds(), &options).await?)
+            filters::scan(&self.reader, range, &options).await
         })
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use slatedb::config::{
     CompactionWorkerOptions, CompactorOptions, GarbageCollectorOptions, ObjectStoreCacheOptions,
+    SizeTieredCompactionSchedulerOptions,
 };
 
 /// Interval between reads of the manifest in a bucket. Each read takes two requests.
@@ -23,12 +24,28 @@ const CACHED_PART_BYTES: usize = 256 << 10;
 /// Bytes that may wait for a flush in a store without a memory budget.
 const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
 
+/// Maximum number of files of level 0. If there are more, writes wait for compactions. SlateDB's 8
+/// are for files of 64 MiB, and those of this store have at most 16 MiB.
+const L0_FILES_MAX: usize = 32;
+
+/// Interval of each step of a compaction: the search for files to compact, the start, and the
+/// completion. SlateDB's five seconds and one second let at most eight files of level 0 in about ten
+/// seconds be compacted, and writes waited. In a bucket, each of these steps costs requests.
+const DIRECTORY_COMPACTOR_POLL: Duration = Duration::from_millis(500);
+/// Number of flushes of the log after which a memtable becomes a file of level 0, however small it
+/// is. SlateDB's 4096 limit the number of objects that a start reads. A log in a directory has few
+/// files, and one client can cause 4096 flushes in a second.
+const DIRECTORY_LOG_FLUSHES_MAX: u64 = 1 << 18;
+
 /// Number of compactions at the same time, and of parts into which a large one is divided. With a
 /// single compaction, a large one would delay those of small runs, and so the flushes of memtables.
 const COMPACTIONS_MAX: usize = 2;
+/// Maximum number of inputs of a compaction. With SlateDB's 8, the compactions in a bucket, which
+/// begin every five seconds, could not keep up with a few thousand commits per second.
+const COMPACTION_INPUTS_MAX: usize = 16;
 /// Number of bytes of each request of a compaction, and number of requests for each input at the
-/// same time. A compaction has about ten inputs. With SlateDB's four requests of 2 MiB and four
-/// compactions, the inputs alone could take 300 MiB.
+/// same time. With SlateDB's four requests of 2 MiB and four compactions, the inputs alone could
+/// take 500 MiB.
 const COMPACTION_REQUEST_BYTES: usize = 512 << 10;
 const COMPACTION_REQUESTS_MAX: usize = 2;
 
@@ -36,10 +53,6 @@ const COMPACTION_REQUESTS_MAX: usize = 2;
 /// the flush after half a minute creates a run with fewer than 1000 keys, and there may be eight
 /// such runs. Without filters, a lookup of a missing name would read all eight runs.
 const FILTERED_KEYS_MIN: u32 = 16;
-
-/// Bits per key of a filter. With SlateDB's default of 10, one in a hundred lookups of a missing
-/// name reads a block unnecessarily. This applies to each run, and there are up to a dozen runs.
-pub(super) const FILTER_BITS_PER_KEY: u32 = 14;
 
 /// Settings of the store. `config/default.toml` documents the defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,18 +106,30 @@ impl Default for Settings {
 }
 
 /// Returns the options of compactions, which must not take much memory.
-fn compactor() -> CompactorOptions {
-    CompactorOptions {
+fn compactor(is_directory: bool) -> CompactorOptions {
+    let mut worker = CompactionWorkerOptions {
         max_concurrent_compactions: COMPACTIONS_MAX,
-        worker: Some(CompactionWorkerOptions {
-            max_concurrent_compactions: COMPACTIONS_MAX,
-            max_subcompactions: COMPACTIONS_MAX,
-            bytes_to_fetch: COMPACTION_REQUEST_BYTES,
-            max_fetch_tasks: COMPACTION_REQUESTS_MAX,
-            ..CompactionWorkerOptions::default()
-        }),
+        max_subcompactions: COMPACTIONS_MAX,
+        bytes_to_fetch: COMPACTION_REQUEST_BYTES,
+        max_fetch_tasks: COMPACTION_REQUESTS_MAX,
+        min_filter_keys: FILTERED_KEYS_MIN,
+        ..CompactionWorkerOptions::default()
+    };
+    let mut compactor = CompactorOptions {
+        max_concurrent_compactions: COMPACTIONS_MAX,
+        scheduler_options: SizeTieredCompactionSchedulerOptions {
+            max_compaction_sources: COMPACTION_INPUTS_MAX,
+            ..SizeTieredCompactionSchedulerOptions::default()
+        }
+        .into(),
         ..CompactorOptions::default()
+    };
+    if is_directory {
+        worker.compactions_poll_interval = DIRECTORY_COMPACTOR_POLL;
+        compactor.poll_interval = DIRECTORY_COMPACTOR_POLL;
+        compactor.commit_compacted_interval = DIRECTORY_COMPACTOR_POLL;
     }
+    CompactorOptions { worker: Some(worker), ..compactor }
 }
 
 impl Settings {
@@ -159,7 +184,15 @@ impl Settings {
 
     /// Returns SlateDB's settings, without those of garbage collection.
     pub(super) fn for_slatedb(&self, is_directory: bool) -> slatedb::Settings {
+        let defaults = slatedb::Settings::default();
+        let log_flushes_max = match is_directory {
+            true => DIRECTORY_LOG_FLUSHES_MAX,
+            false => defaults.max_wal_flushes_before_l0_flush,
+        };
         slatedb::Settings {
+            max_wal_flushes_before_l0_flush: log_flushes_max,
+            l0_max_ssts: L0_FILES_MAX,
+            l0_max_ssts_per_key: L0_FILES_MAX,
             // The flusher flushes the log as soon as a transaction waits, without a timer.
             flush_interval: None,
             manifest_poll_interval: self.manifest_poll(is_directory),
@@ -170,11 +203,11 @@ impl Settings {
             l0_sst_size_bytes: self.l0_sst_bytes.min(self.unflushed_bytes() / 2),
             max_unflushed_bytes: self.unflushed_bytes(),
             garbage_collector_options: None,
-            compactor_options: Some(compactor()),
+            compactor_options: Some(compactor(is_directory)),
             // The number of retries is unlimited, because SlateDB closes itself permanently when it
             // gives up on a put. Requests have their own deadlines.
             object_store_max_retries: None,
-            ..Default::default()
+            ..defaults
         }
     }
 

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::codec::Value;
-use crate::key_space::KeySpace;
+use crate::key_space::{CacheRule, KeySpace};
 
 /// A key of a record.
 pub trait Key: Sized + Send + Sync {
@@ -19,6 +19,15 @@ pub(super) const ID_BYTES: usize = 16;
 
 /// Length of the part of a key before the name: the byte of the space, and the parent's id.
 pub(crate) const NAME_PARENT_BYTES: usize = 1 + ID_BYTES;
+
+/// Returns the part of a key before the name. `None` if the key does not begin with the id of a
+/// parent that has names.
+pub(crate) fn parent_of_name(key: &[u8]) -> Option<&[u8]> {
+    match KeySpace::of(key)?.rules().cache {
+        CacheRule::RecordsAndPages => key.get(..NAME_PARENT_BYTES),
+        CacheRule::None | CacheRule::Records => None,
+    }
+}
 
 pub(super) fn tuple(space: KeySpace, id: Uuid, rest: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(1 + ID_BYTES + rest.len());

@@ -43,7 +43,7 @@ impl StoreRead for Contended<'_> {
     fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
         Box::pin(async move {
             let options = scan_options(DurabilityLevel::Remote);
-            Ok(self.store.db.scan_with_options(range.bounds(), &options).await?)
+            filters::scan(&self.store.db, range, &options).await
         })
     }
 }
