@@ -18,7 +18,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::key_space::{CacheRule, KeySpace};
-use super::keys::NAME_PARENT_BYTES;
+use super::keys::parent_of_name;
 use super::status::Status;
 use super::version_clock::{PendingWrite, Stripe, VersionClock};
 use slateberg_model::page::Names;
@@ -37,13 +37,9 @@ fn entry_bytes(key: &[u8], record_bytes: usize) -> usize {
     key.len() + record_bytes * RECORD_FACTOR + ENTRY_BYTES
 }
 
-fn cache_rule(key: &[u8]) -> CacheRule {
-    KeySpace::of(key).map_or(CacheRule::None, |space| space.rules().cache)
-}
-
 /// Whether the record at a key is cached.
 pub(super) fn is_cached(key: &[u8]) -> bool {
-    cache_rule(key) != CacheRule::None
+    KeySpace::of(key).is_some_and(|space| space.rules().cache != CacheRule::None)
 }
 
 /// Cache of records and pages.
@@ -89,6 +85,11 @@ impl WrittenRecords {
         if is_cached(key) {
             self.0.insert(key.to_owned(), Some((None, 0)));
         }
+    }
+
+    /// Whether the record at this key is written.
+    pub(super) fn contains(&self, key: &[u8]) -> bool {
+        self.0.contains_key(key)
     }
 
     /// Returns the keys.
@@ -150,7 +151,21 @@ impl RecordCache {
 
     /// Looks up the current record at a key.
     pub(super) fn record<V: Send + Sync + 'static>(&self, key: &[u8]) -> CacheLookup<V> {
-        match self.records.get_if(key, |entry| self.is_current(entry.stripe, entry.as_of)) {
+        self.record_in_snapshot(key, u64::MAX)
+    }
+
+    /// Looks up the record at a key in the snapshot with this sequence number. An entry that is
+    /// valid and not newer than the snapshot has the record of the snapshot, because the record has
+    /// not changed since.
+    pub(super) fn record_in_snapshot<V: Send + Sync + 'static>(
+        &self,
+        key: &[u8],
+        sequence: u64,
+    ) -> CacheLookup<V> {
+        let is_valid = |entry: &CacheEntry<_>| {
+            entry.as_of <= sequence && self.is_current(entry.stripe, entry.as_of)
+        };
+        match self.records.get_if(key, is_valid) {
             None => CacheLookup::Miss,
             Some(CacheEntry { value: None, .. }) => CacheLookup::Absent,
             Some(CacheEntry { value: Some(record), .. }) => {
@@ -236,11 +251,7 @@ impl RecordCache {
     /// Returns the stripes that a write of a key affects: the stripe of the key and, if the key is
     /// a name, the stripe of the pages that may contain the name.
     fn stripes_of(&self, key: &[u8]) -> impl Iterator<Item = Stripe> {
-        let page = match cache_rule(key) {
-            CacheRule::RecordsAndPages => key.get(..NAME_PARENT_BYTES),
-            CacheRule::None | CacheRule::Records => None,
-        };
-        [Some(key), page].into_iter().flatten().map(|key| self.clock.of(key))
+        [Some(key), parent_of_name(key)].into_iter().flatten().map(|key| self.clock.of(key))
     }
 
     /// Reports the written keys of a transaction to the clock before the transaction commits. So the

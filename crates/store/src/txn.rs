@@ -15,11 +15,12 @@ use super::audit::{ChangeOutcome, UnauditedChanges};
 use super::change_feed::ChangeGroup;
 use super::codec::Value;
 use super::error::Error;
+use super::filters;
 use super::flusher::Membership;
 use super::handle::{Shared, Store};
 use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey};
-use super::read::{KeyRange, StoreRead, read_options, scan_options};
-use super::record_cache::WrittenRecords;
+use super::read::{KeyRange, StoreRead, decode, read_options, scan_options};
+use super::record_cache::{CacheLookup, WrittenRecords, is_cached};
 use super::records::{Change, IdempotencyRecord};
 use super::replication::Row;
 use slateberg_authz::action::{Action, Maintain};
@@ -144,6 +145,21 @@ impl Transaction {
         self.changes().push(change.clone());
     }
 
+    /// Looks up the record at a key in the cache. Records that it has been read, so that the
+    /// transaction conflicts with later writes of the key.
+    fn cached<V: Send + Sync + 'static>(&self, key: &[u8]) -> Result<CacheLookup<V>, Error> {
+        // The cache does not have the transaction's own writes.
+        if !is_cached(key) || self.written().contains(key) {
+            return Ok(CacheLookup::Miss);
+        }
+        let record_cache = &self.store.shared.record_cache;
+        let found = record_cache.record_in_snapshot(key, self.inner.seqnum());
+        if !matches!(found, CacheLookup::Miss) {
+            self.inner.mark_read([key])?;
+        }
+        Ok(found)
+    }
+
     fn changes(&self) -> MutexGuard<'_, Vec<Change>> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,8 +196,23 @@ impl StoreRead for Transaction {
     fn iterate<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, Result<DbIterator, Error>> {
         Box::pin(async move {
             let options = scan_options(DurabilityLevel::Memory);
-            Ok(self.inner.scan_with_options(range.bounds(), &options).await?)
+            filters::scan(&self.inner, range, &options).await
         })
+    }
+
+    async fn get<K: Key>(&self, key: &K) -> Result<Option<K::Value>, Error> {
+        Ok(self.get_shared(key).await?.map(Arc::unwrap_or_clone))
+    }
+
+    async fn get_shared<K: Key>(&self, key: &K) -> Result<Option<Arc<K::Value>>, Error> {
+        let key = key.encode();
+        match self.cached(&key)? {
+            CacheLookup::Absent => Ok(None),
+            CacheLookup::Present(record) => Ok(Some(record)),
+            CacheLookup::Miss => {
+                Ok(decode::<K>(&key, self.get_bytes(&key).await?.as_deref())?.map(Arc::new))
+            }
+        }
     }
 }
 

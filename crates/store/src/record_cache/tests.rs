@@ -1,4 +1,6 @@
-//! Tests of records that a transaction replaces in the cache.
+//! Tests of records in the cache that transactions read and replace.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::Store;
@@ -8,6 +10,7 @@ use crate::read::StoreRead;
 use crate::records::NamespaceRecord;
 use crate::settings::Settings;
 use crate::test_support::{in_memory, permit};
+use crate::txn::Transaction;
 
 const KEY: NamespaceKey = NamespaceKey(Uuid::from_u128(1));
 
@@ -91,4 +94,46 @@ async fn cached_record_is_outdated_while_a_transaction_is_not_durable() {
     assert_eq!(store.latest().get(&KEY).await.expect("it is readable"), Some(at_version(2)));
     accepted.durable().await.expect("it is durable");
     assert_eq!(read(&store).await.0, Some(at_version(2)));
+}
+
+/// Reads the record in a transaction, and returns whether the cache contained it.
+async fn read_in(store: &Store, t: &Transaction) -> (Option<NamespaceRecord>, bool) {
+    let before = store.record_cache_usage().hits;
+    let record = t.get(&KEY).await.expect("the store is readable");
+    (record, store.record_cache_usage().hits > before)
+}
+
+#[tokio::test]
+async fn transaction_conflicts_with_a_write_of_a_record_that_it_read_from_the_cache() {
+    let (store, permit, attempts) = (&open().await, permit(), &AtomicU64::new(0));
+    write(store, Some(&at_version(1))).await;
+    read(store).await;
+    let copied = store.transact("copy", &permit, |t| async move {
+        let read = read_in(store, &t).await;
+        if attempts.fetch_add(1, Ordering::Relaxed) == 0 {
+            assert_eq!(read, (Some(at_version(1)), true));
+            write(store, Some(&at_version(2))).await;
+            let again = read_in(store, &t).await;
+            assert_eq!(again, (Some(at_version(1)), false), "the cache has a newer record");
+        }
+        t.put(&NamespaceKey(Uuid::from_u128(2)), &at_version(0))?;
+        Ok::<_, Error>(read.0)
+    });
+    let (copied, _) = copied.await.expect("it is accepted");
+    assert_eq!((copied, attempts.load(Ordering::Relaxed)), (Some(at_version(2)), 2));
+}
+
+#[tokio::test]
+async fn transaction_reads_its_own_writes_of_a_cached_record() {
+    let (store, permit) = (&open().await, permit());
+    write(store, Some(&at_version(1))).await;
+    read(store).await;
+    let written = store.transact("write", &permit, |t| async move {
+        t.put(&KEY, &at_version(2))?;
+        assert_eq!(read_in(store, &t).await, (Some(at_version(2)), false));
+        t.delete(&KEY)?;
+        assert_eq!(read_in(store, &t).await, (None, false));
+        Ok::<_, Error>(())
+    });
+    written.await.expect("it is accepted").1.durable().await.expect("it is durable");
 }
