@@ -1,6 +1,7 @@
 //! The filters of sorted runs and of files of level 0. With them, a read skips the files that cannot
 //! contain its keys.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use slatedb::config::ScanOptions;
@@ -47,9 +48,9 @@ pub(super) async fn scan<D: DbReadOps + Sync>(
     range: &KeyRange,
     options: &ScanOptions,
 ) -> Result<DbIterator, Error> {
-    let scan = match (parent_of_name(&range.prefix), range.suffixes()) {
-        (Some(_), Some(suffixes)) => {
-            db.scan_prefix_with_options(&range.prefix, suffixes, options).await
+    let scan = match (parent_of_name(&range.prefix), range.start_after_prefix()) {
+        (Some(_), Some(start)) => {
+            db.scan_prefix_with_options(&range.prefix, (start, Bound::Unbounded), options).await
         }
         // SlateDB would read the filters of all files, although they know nothing about the range.
         _ => db.scan_with_options(range.bounds(), options).await,

@@ -54,14 +54,13 @@ impl KeyRange {
         (start, successor(&self.prefix))
     }
 
-    /// Returns the bounds of the parts of the keys after the prefix. `None` if the key after which
-    /// the range begins does not have the prefix.
-    pub(super) fn suffixes(&self) -> Option<(Bound<&[u8]>, Bound<&[u8]>)> {
-        let start = match &self.after {
-            Some(after) => Bound::Excluded(after.strip_prefix(self.prefix.as_slice())?),
-            None => Bound::Unbounded,
-        };
-        Some((start, Bound::Unbounded))
+    /// Returns the start of the range without the prefix. `None` if the key after which the range
+    /// begins does not have the prefix.
+    pub(super) fn start_after_prefix(&self) -> Option<Bound<&[u8]>> {
+        match &self.after {
+            Some(after) => after.strip_prefix(self.prefix.as_slice()).map(Bound::Excluded),
+            None => Some(Bound::Unbounded),
+        }
     }
 }
 
