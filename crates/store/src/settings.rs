@@ -29,12 +29,13 @@ const UNFLUSHED_BYTES_MAX: usize = 64 << 20;
 const L0_FILES_MAX: usize = 32;
 
 /// Interval of each step of a compaction: the search for files to compact, the start, and the
-/// completion. SlateDB's five seconds and one second let at most eight files of level 0 in about ten
-/// seconds be compacted, and writes waited. In a bucket, each of these steps costs requests.
+/// completion. With SlateDB's five seconds and one second, the compaction of eight files of level 0
+/// took up to eleven seconds, and writes waited for it. In a bucket, each of these polls costs
+/// requests.
 const DIRECTORY_COMPACTOR_POLL: Duration = Duration::from_millis(500);
 /// Number of flushes of the log after which a memtable becomes a file of level 0, however small it
 /// is. SlateDB's 4096 limit the number of objects that a start reads. A log in a directory has few
-/// files, and one client can cause 4096 flushes in a second.
+/// files, and one client can cause 4096 flushes in two seconds.
 const DIRECTORY_LOG_FLUSHES_MAX: u64 = 1 << 18;
 
 /// Number of compactions at the same time, and of parts into which a large one is divided. With a
