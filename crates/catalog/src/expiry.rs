@@ -12,8 +12,7 @@ use slateberg_authz::permit::{Permit, Task};
 use slateberg_base::boxed;
 use slateberg_store::bulk_read::Pages;
 use slateberg_store::key_space::{Expiry, KeySpace, Removal};
-use slateberg_store::keys::{ChangeKey, EndedJobKey, IdempotencyKey, Key};
-use slateberg_store::read::{KeyRange, StoreRead};
+use slateberg_store::keys::{EndedJobKey, IdempotencyKey, Key};
 
 /// Number of records that one transaction removes.
 const BATCH_RECORDS_MAX: usize = 1000;
@@ -76,25 +75,13 @@ impl Maintenance {
     }
 
     async fn trim_change_log(&self) -> Result<usize> {
+        let store = self.core.store();
         // The newest entry always stays, because the next entry gets the number after it.
         let kept_max = self.core.settings().change_log_entries_max.max(1);
-        let keep_from = self.core.store().current_horizon().saturating_sub(kept_max);
-        let range = KeyRange::all(KeySpace::Changes);
-        let mut removed = 0;
-        loop {
-            let oldest = self
-                .core
-                .store()
-                .durable()
-                .scan::<ChangeKey>(&range, Some(BATCH_RECORDS_MAX))
-                .await?;
-            let dated: Vec<_> =
-                oldest.into_iter().map(|(key, _)| key).filter(|key| key.0 < keep_from).collect();
-            if dated.is_empty() {
-                return Ok(removed);
-            }
-            removed += self.remove_records(&dated).await?;
-        }
+        let keep_from = store.current_horizon().saturating_sub(kept_max);
+        let permit = Permit::for_task(Task::Expiry);
+        let removed = store.remove_changes_before(keep_from, &permit).await?;
+        Ok(usize::try_from(removed).unwrap_or(usize::MAX))
     }
 
     /// Removes finished jobs whose retention has ended. If more than the maximum number remain,

@@ -16,7 +16,6 @@ use slateberg_authz::authority::Decider;
 use slateberg_authz::permit::Permit;
 use slateberg_authz::resource::{Kind, Resource};
 use slateberg_base::boxed;
-use slateberg_store::key_space::KeySpace;
 use slateberg_store::keys::ChangeKey;
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::Change;
@@ -95,14 +94,11 @@ impl History {
         let limit = request.limit.unwrap_or(page_max).min(page_max);
         let filter = self.permitted_filter(operation, request).await?;
         let store = self.core.store().durable();
-        let oldest = store.scan::<ChangeKey>(&KeyRange::all(KeySpace::Changes), Some(1)).await?;
-        let Some((ChangeKey(oldest), _)) = oldest.first() else {
-            return Ok(HistoryPage { entries: Vec::new(), next_before: None });
-        };
+        let oldest = self.core.store().oldest_change().await?;
         let newest = self.core.store().next_change();
         let mut end = request.before.map_or(newest, |before| before.min(newest));
         let mut entries: Vec<HistoryEntry> = Vec::new();
-        while end > *oldest {
+        while end > oldest {
             let start = end.saturating_sub(WINDOW);
             let range = KeyRange::changes_from(start);
             let window = store.scan::<ChangeKey>(&range, usize::try_from(WINDOW).ok()).await?;

@@ -10,6 +10,7 @@
 //! until the store is opened again.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -43,6 +44,8 @@ pub struct ChangePage {
 pub(super) struct ChangeFeed {
     state: Mutex<State>,
     horizon: watch::Sender<u64>,
+    /// The log has no change with a smaller number.
+    removed_before: AtomicU64,
 }
 
 #[derive(Default)]
@@ -79,7 +82,8 @@ impl ChangeFeed {
     /// Creates the feed of a store whose next change gets the number `next`.
     pub(super) fn new(next: u64) -> Self {
         let state = State { next, recent_from: next, ..State::default() };
-        Self { state: Mutex::new(state), horizon: watch::Sender::new(next) }
+        let horizon = watch::Sender::new(next);
+        Self { state: Mutex::new(state), horizon, removed_before: AtomicU64::new(0) }
     }
 
     /// Returns the number of the next change.
@@ -90,6 +94,16 @@ impl ChangeFeed {
     /// Returns the horizon.
     pub(super) fn current_horizon(&self) -> u64 {
         *self.horizon.borrow()
+    }
+
+    /// Returns a number such that the log has no change with a smaller number.
+    pub(super) fn removed_before(&self) -> u64 {
+        self.removed_before.load(Ordering::Relaxed)
+    }
+
+    /// Records that the log has no change with a smaller number than this one.
+    pub(super) fn mark_removed_before(&self, number: u64) {
+        self.removed_before.fetch_max(number, Ordering::Relaxed);
     }
 
     /// Moves the horizon of a replica to that of its writer. The changes before it are read from the
@@ -208,27 +222,8 @@ impl ChangeFeed {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
-
     use super::*;
-    use crate::change_action::ChangeAction;
-
-    fn change(name: &str) -> Change {
-        Change {
-            at_ms: 0,
-            action: ChangeAction::CommitTable.into(),
-            principal: "p".to_owned(),
-            warehouse: Uuid::nil(),
-            subject: Uuid::nil(),
-            name: name.to_owned(),
-            version_before: None,
-            version_after: None,
-            allowed: None,
-            origin: None,
-            resource: None,
-            group: None,
-        }
-    }
+    use crate::test_support::change;
 
     fn assign(feed: &ChangeFeed, names: &[&str]) -> u64 {
         feed.assign_numbers(names.iter().map(|name| change(name)).collect()).first

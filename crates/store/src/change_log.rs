@@ -12,7 +12,13 @@ use super::handle::Store;
 use super::key_space::KeySpace;
 use super::keys::{ChangeKey, Key};
 use super::read::{KeyRange, StoreRead, scan_options};
+use super::txn::Transaction;
+use slateberg_authz::action::Maintain;
+use slateberg_authz::permit::Permit;
 use slateberg_base::boxed;
+
+/// Maximum number of changes that one transaction removes from the log.
+const REMOVED_MAX: usize = 1000;
 
 impl Store {
     /// Returns the number of the next change.
@@ -41,10 +47,43 @@ impl Store {
     /// Returns the number of the oldest change in the log.
     #[boxed]
     pub async fn oldest_change(&self) -> Result<u64, Error> {
-        let all = KeyRange::all(KeySpace::Changes);
-        let oldest = self.durable().scan::<ChangeKey>(&all, Some(1)).await?;
         let horizon = self.current_horizon();
-        Ok(oldest.first().map_or(horizon, |(oldest, _)| oldest.0.min(horizon)))
+        let oldest = self.oldest_entry().await?;
+        Ok(oldest.map_or(horizon, |(oldest, _)| oldest.min(horizon)))
+    }
+
+    /// Returns the oldest change in the log, with its number.
+    #[boxed]
+    pub async fn oldest_entry(&self) -> Result<Option<(u64, Change)>, Error> {
+        let feed = &self.shared.changes;
+        // A scan from the beginning of the log would read the tombstones of all removed changes.
+        let range = KeyRange::changes_from(feed.removed_before());
+        let oldest = self.durable().scan::<ChangeKey>(&range, Some(1)).await?.pop();
+        Ok(oldest.map(|(ChangeKey(number), change)| {
+            feed.mark_removed_before(number);
+            (number, change)
+        }))
+    }
+
+    /// Removes the changes with numbers below `keep_from` from the log. Returns their number, which
+    /// includes the numbers of transactions that have failed.
+    #[boxed]
+    pub async fn remove_changes_before(
+        &self,
+        keep_from: u64,
+        permit: &Permit<Maintain>,
+    ) -> Result<u64, Error> {
+        let oldest = self.oldest_change().await?;
+        for from in (oldest..keep_from).step_by(REMOVED_MAX) {
+            let end = keep_from.min(from + REMOVED_MAX as u64);
+            let remove = |t: Arc<Transaction>| async move {
+                (from..end).try_for_each(|number| t.delete(&ChangeKey(number)))
+            };
+            let ((), accepted) = self.transact("expire", permit, remove).await?;
+            accepted.durable().await?;
+            self.shared.changes.mark_removed_before(end);
+        }
+        Ok(keep_from.saturating_sub(oldest))
     }
 
     /// Returns the number of the first change that is not before a time. If there is no such change,
@@ -80,6 +119,9 @@ impl Store {
         if let Some(page) = self.shared.changes.recent(from, max) {
             return Ok(Some(page));
         }
+        if from < self.shared.changes.removed_before() {
+            return Ok(None);
+        }
         let store = self.durable();
         let range = KeyRange::changes_from(from);
         let mut entries = store.scan::<ChangeKey>(&range, Some(max)).await?;
@@ -91,9 +133,7 @@ impl Store {
         }
         // The oldest changes may be removed during the reads, so that only a check after them shows
         // that the page has no gap.
-        let all = KeyRange::all(KeySpace::Changes);
-        let oldest = store.scan::<ChangeKey>(&all, Some(1)).await?;
-        if oldest.first().is_none_or(|(oldest, _)| oldest.0 > from) {
+        if self.oldest_entry().await?.is_none_or(|(oldest, _)| oldest > from) {
             return Ok(None);
         }
         let read_all = entries.len() < max;
@@ -134,4 +174,47 @@ pub(super) async fn first_free_change(db: &Db) -> Result<u64, Error> {
     let mut newest_first = db.scan_prefix_with_options(prefix, .., &options).await?;
     let newest = newest_first.next().await?;
     Ok(newest.and_then(|entry| ChangeKey::decode(&entry.key)).map_or(0, |key| key.0 + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{change, in_memory, open, permit};
+
+    async fn log(store: &Store, name: &str) {
+        let permit = permit();
+        let logged = store.transact("log", &permit, |t| async move {
+            t.log(&change(name));
+            Ok::<_, Error>(())
+        });
+        logged.await.expect("it is accepted").1.durable().await.expect("it is durable");
+    }
+
+    #[tokio::test]
+    async fn removed_changes_are_gone_and_the_others_stay() {
+        let location = in_memory();
+        let mut store = open(&location).await;
+        for name in ["a", "b", "c", "d", "e"] {
+            log(&store, name).await;
+        }
+        for (keep_from, removed) in [(2, 2), (4, 2)] {
+            for removed in [removed, 0] {
+                let done = store.remove_changes_before(keep_from, &permit()).await;
+                assert_eq!(done.expect("the store is writable"), removed);
+            }
+            // At first, the page is in memory, and the store knows which changes it has removed.
+            for _ in 0..2 {
+                let oldest = store.oldest_change().await.expect("the store is readable");
+                assert_eq!(oldest, keep_from);
+                let page = store.changes_from(keep_from, 10).await.expect("the store is readable");
+                let numbers: Vec<_> =
+                    page.expect("they are there").groups.iter().map(|group| group.first).collect();
+                assert_eq!(numbers, (keep_from..5).collect::<Vec<_>>());
+                store.close().await.expect("it closes");
+                store = open(&location).await;
+                let before = store.changes_from(keep_from - 1, 10).await;
+                assert_eq!(before.expect("the store is readable"), None);
+            }
+        }
+    }
 }

@@ -12,6 +12,8 @@ use tempfile::{NamedTempFile, TempDir};
 use uuid::Uuid;
 
 use super::Store;
+use super::change_action::ChangeAction;
+use super::changes::Change;
 use super::checkpoints::admin;
 use super::encryption::{IfMissing, unlock};
 use super::keys::WarehouseKey;
@@ -78,6 +80,24 @@ pub(crate) fn permit() -> Permit<Maintain> {
 /// Opens the store at a location.
 pub(crate) async fn open(location: &StoreLocation) -> Store {
     Store::open(location, Settings::default()).await.expect("the store opens")
+}
+
+/// Returns a change of an object with this name.
+pub(super) fn change(name: &str) -> Change {
+    Change {
+        at_ms: 0,
+        action: ChangeAction::CommitTable.into(),
+        principal: "p".to_owned(),
+        warehouse: Uuid::nil(),
+        subject: Uuid::nil(),
+        name: name.to_owned(),
+        version_before: None,
+        version_after: None,
+        allowed: None,
+        origin: None,
+        resource: None,
+        group: None,
+    }
 }
 
 /// Writes a record with this name, and waits until it is durable.

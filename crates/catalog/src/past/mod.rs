@@ -35,9 +35,7 @@ use slateberg_model::warehouse::Warehouse;
 use slateberg_objects::metadata_file;
 use slateberg_store::bulk_read::Pages;
 use slateberg_store::key_space::KeySpace;
-use slateberg_store::keys::{
-    ChangeKey, NamespaceKey, NamespaceNameKey, TabularNameKey, tabular_names,
-};
+use slateberg_store::keys::{NamespaceKey, NamespaceNameKey, TabularNameKey, tabular_names};
 use slateberg_store::read::{KeyRange, StoreRead};
 use slateberg_store::records::ChangedKind;
 
@@ -195,9 +193,8 @@ impl PastStates {
             return Err(Error::Invalid(format!("Invalid time: {as_of} is in the future")));
         }
         let store = self.core.store();
-        let all = KeyRange::all(KeySpace::Changes);
-        let oldest = store.durable().scan::<ChangeKey>(&all, Some(1)).await?;
-        let reaches = oldest.first().is_some_and(|(_, change)| change.at_ms <= time_ms);
+        let oldest = store.oldest_entry().await?;
+        let reaches = oldest.is_some_and(|(_, change)| change.at_ms <= time_ms);
         match reaches {
             true => Ok(store.first_change_since(time_ms.saturating_add(1)).await?),
             false => Err(Error::PositionGone(LostPosition::Trimmed)),
