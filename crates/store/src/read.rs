@@ -22,7 +22,7 @@ pub use super::key_range::KeyRange;
 use super::key_space::KeySpace;
 use super::keys::{ChunkKey, Key, MetadataKey, PublicationKey};
 pub use super::record_cache::ReadStamp;
-use super::record_cache::{CacheLookup, PageKey, RecordCache, is_cached};
+use super::record_cache::{CacheLookup, NEWEST, PageKey, RecordCache, is_cached};
 use super::status::durable_up_to;
 use slateberg_base::boxed;
 use slateberg_base::error_chain::Cause;
@@ -282,7 +282,7 @@ impl DurableView<'_> {
             return Ok(names);
         }
         let mut range = KeyRange::below(space, parent);
-        let read_stamp = record_cache.read_stamp(&range.prefix);
+        let read_stamp = record_cache.read_stamp(&range.prefix, NEWEST);
         if let Some(after) = after {
             let key = [range.prefix.as_slice(), after.as_bytes()].concat();
             range = range.behind(Some(key));
@@ -307,7 +307,7 @@ impl DurableView<'_> {
     /// whether the record has changed since this call. Returns `None` if a write in progress may
     /// change the record.
     pub fn read_stamp<K: Key>(&self, key: &K) -> Option<ReadStamp> {
-        self.shared.record_cache.read_stamp(&key.encode())
+        self.shared.record_cache.read_stamp(&key.encode(), NEWEST)
     }
 
     /// Returns the indexes of the stamps whose reads are out of date.
@@ -354,20 +354,26 @@ async fn get_cached<K: Key>(
     if !is_cached(&key) {
         return Ok(decode::<K>(&key, view.get_bytes(&key).await?.as_deref())?.map(Arc::new));
     }
-    match record_cache.record(&key) {
-        CacheLookup::Miss => {}
-        CacheLookup::Absent => return Ok(None),
-        CacheLookup::Present(record) => return Ok(Some(record)),
+    match record_cache.record(&key, NEWEST) {
+        CacheLookup::Miss => read_and_cache::<K>(view, record_cache, key, NEWEST).await,
+        CacheLookup::Absent => Ok(None),
+        CacheLookup::Present(record) => Ok(Some(record)),
     }
-    let read_stamp = record_cache.read_stamp(&key);
+}
+
+/// Reads a record from the store, and caches it. `sequence` is the number of the snapshot of the
+/// view.
+pub(super) async fn read_and_cache<K: Key>(
+    view: &impl StoreRead,
+    record_cache: &RecordCache,
+    key: Vec<u8>,
+    sequence: u64,
+) -> Result<Option<Arc<K::Value>>, Error> {
+    let read_stamp = record_cache.read_stamp(&key, sequence);
     let bytes = view.get_bytes(&key).await?;
     let record = decode::<K>(&key, bytes.as_deref())?.map(Arc::new);
-    record_cache.insert_record(
-        read_stamp,
-        key,
-        record.clone(),
-        bytes.map_or(0, |bytes| bytes.len()),
-    );
+    let bytes = bytes.map_or(0, |bytes| bytes.len());
+    record_cache.insert_record(read_stamp, key, record.clone(), bytes);
     Ok(record)
 }
 

@@ -37,6 +37,9 @@ fn entry_bytes(key: &[u8], record_bytes: usize) -> usize {
     key.len() + record_bytes * RECORD_FACTOR + ENTRY_BYTES
 }
 
+/// The sequence number of a view that sees the newest record of each key.
+pub(super) const NEWEST: u64 = u64::MAX;
+
 /// Whether the record at a key is cached.
 pub(super) fn is_cached(key: &[u8]) -> bool {
     KeySpace::of(key).is_some_and(|space| space.rules().cache != CacheRule::None)
@@ -149,15 +152,10 @@ impl RecordCache {
         self.pages.clear();
     }
 
-    /// Looks up the current record at a key.
-    pub(super) fn record<V: Send + Sync + 'static>(&self, key: &[u8]) -> CacheLookup<V> {
-        self.record_in_snapshot(key, u64::MAX)
-    }
-
     /// Looks up the record at a key in the snapshot with this sequence number. An entry that is
     /// valid and not newer than the snapshot has the record of the snapshot, because the record has
     /// not changed since.
-    pub(super) fn record_in_snapshot<V: Send + Sync + 'static>(
+    pub(super) fn record<V: Send + Sync + 'static>(
         &self,
         key: &[u8],
         sequence: u64,
@@ -219,14 +217,14 @@ impl RecordCache {
         self.pages.insert(key, CacheEntry { value: Arc::clone(names), stripe, as_of }, bytes);
     }
 
-    /// Creates a stamp for a read of this key, or of all keys with this prefix. Returns `None` if
-    /// the result of the read cannot be cached.
-    pub(super) fn read_stamp(&self, key: &[u8]) -> Option<ReadStamp> {
+    /// Creates a stamp for a read of this key, or of all keys with this prefix, in the snapshot with
+    /// this sequence number. Returns `None` if the result of the read cannot be cached.
+    pub(super) fn read_stamp(&self, key: &[u8], sequence: u64) -> Option<ReadStamp> {
         let stripe = self.clock.of(key);
         // A write updates the clock before it becomes durable. Therefore the durable sequence
         // number is read first: if the clock does not show a write yet, the write has a sequence
-        // number above `as_of`.
-        let as_of = self.status.durable_sequence();
+        // number above `as_of`. An older snapshot does not see the later ones of the durable writes.
+        let as_of = self.status.durable_sequence().min(sequence);
         self.clock.is_unchanged(stripe, as_of).then_some(ReadStamp { stripe, as_of })
     }
 

@@ -19,7 +19,7 @@ use super::filters;
 use super::flusher::Membership;
 use super::handle::{Shared, Store};
 use super::keys::{ChangeKey, IdempotencyKey, Key, PublicationKey};
-use super::read::{KeyRange, StoreRead, decode, read_options, scan_options};
+use super::read::{KeyRange, StoreRead, decode, read_and_cache, read_options, scan_options};
 use super::record_cache::{CacheLookup, WrittenRecords, is_cached};
 use super::records::{Change, IdempotencyRecord};
 use super::replication::Row;
@@ -145,21 +145,6 @@ impl Transaction {
         self.changes().push(change.clone());
     }
 
-    /// Looks up the record at a key in the cache. Records that it has been read, so that the
-    /// transaction conflicts with later writes of the key.
-    fn cached<V: Send + Sync + 'static>(&self, key: &[u8]) -> Result<CacheLookup<V>, Error> {
-        // The cache does not have the transaction's own writes.
-        if !is_cached(key) || self.written().contains(key) {
-            return Ok(CacheLookup::Miss);
-        }
-        let record_cache = &self.store.shared.record_cache;
-        let found = record_cache.record_in_snapshot(key, self.inner.seqnum());
-        if !matches!(found, CacheLookup::Miss) {
-            self.inner.mark_read([key])?;
-        }
-        Ok(found)
-    }
-
     fn changes(&self) -> MutexGuard<'_, Vec<Change>> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -206,13 +191,21 @@ impl StoreRead for Transaction {
 
     async fn get_shared<K: Key>(&self, key: &K) -> Result<Option<Arc<K::Value>>, Error> {
         let key = key.encode();
-        match self.cached(&key)? {
-            CacheLookup::Absent => Ok(None),
-            CacheLookup::Present(record) => Ok(Some(record)),
-            CacheLookup::Miss => {
-                Ok(decode::<K>(&key, self.get_bytes(&key).await?.as_deref())?.map(Arc::new))
-            }
+        // The cache does not have the transaction's own writes.
+        if !is_cached(&key) || self.written().contains(&key) {
+            return Ok(decode::<K>(&key, self.get_bytes(&key).await?.as_deref())?.map(Arc::new));
         }
+        let (record_cache, sequence) = (&self.store.shared.record_cache, self.inner.seqnum());
+        let found = match record_cache.record(&key, sequence) {
+            CacheLookup::Miss => {
+                return read_and_cache::<K>(self, record_cache, key, sequence).await;
+            }
+            CacheLookup::Absent => None,
+            CacheLookup::Present(record) => Some(record),
+        };
+        // The transaction conflicts with later writes of the key.
+        self.inner.mark_read([&key])?;
+        Ok(found)
     }
 }
 

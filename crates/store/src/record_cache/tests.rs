@@ -137,3 +137,23 @@ async fn transaction_reads_its_own_writes_of_a_cached_record() {
     });
     written.await.expect("it is accepted").1.durable().await.expect("it is durable");
 }
+
+#[tokio::test]
+async fn record_that_a_transaction_reads_is_cached_if_it_is_the_newest() {
+    let (store, permit, attempts) = (&open().await, permit(), &AtomicU64::new(0));
+    write(store, Some(&at_version(1))).await;
+    let read = store.transact("read", &permit, |t| async move {
+        let is_first = attempts.fetch_add(1, Ordering::Relaxed) == 0;
+        if is_first {
+            write(store, Some(&at_version(2))).await;
+        }
+        let (older, newest) = (Some(at_version(1)), Some(at_version(2)));
+        let in_snapshot = if is_first { older } else { newest.clone() };
+        assert_eq!(read_in(store, &t).await, (in_snapshot, false));
+        assert_eq!(read(store).await, (newest, !is_first));
+        store.clear_caches();
+        Ok::<_, Error>(())
+    });
+    read.await.expect("it writes nothing").1.durable().await.expect("it is durable");
+    assert_eq!(attempts.load(Ordering::Relaxed), 2, "the record that was read has changed");
+}
