@@ -45,6 +45,7 @@ impl BlockCaches {
     /// Empties the cache of blocks. Indexes and filters stay, because every read needs some of them.
     pub(super) fn clear_blocks(&self) {
         self.blocks.0.invalidate_all();
+        self.blocks.maintain();
     }
 
     /// Reports the sizes of the caches. SlateDB itself counts hits and misses.
@@ -62,10 +63,14 @@ impl SizedCache {
         Self(Cache::builder().weigher(bytes).max_capacity(bytes_max).build())
     }
 
-    fn size(&self) -> CacheSize {
-        // Moka adds insertions to its size during maintenance, which this call runs. If another
-        // thread is running the maintenance already, the size is slightly out of date.
+    /// Lets moka free removed entries, and count insertions. Does nothing if another thread is doing
+    /// this already.
+    fn maintain(&self) {
         let _ = self.0.run_pending_tasks().now_or_never();
+    }
+
+    fn size(&self) -> CacheSize {
+        self.maintain();
         let bytes_max = self.0.policy().max_capacity().unwrap_or(u64::MAX);
         CacheSize { bytes: self.0.weighted_size(), bytes_max }
     }
@@ -99,5 +104,24 @@ impl DbCache for SizedCache {
 
     fn entry_count(&self) -> u64 {
         self.0.entry_count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use crate::test_support::{compact, has, in_memory};
+
+    #[tokio::test]
+    async fn empty_cache_of_blocks_takes_no_memory() {
+        let settings = Settings { block_cache_bytes: 1 << 20, ..Settings::default() };
+        let store = Store::open(&in_memory(), settings).await.expect("the store opens");
+        compact(&store).await;
+        assert!(has(&store.latest(), "run-0").await);
+        let blocks = &store.shared.caches.blocks;
+        assert!(blocks.size().bytes > 0, "nothing is cached");
+        store.clear_caches();
+        assert_eq!(blocks.0.weighted_size(), 0);
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use slatedb::object_store::path::Path;
-use slatedb::{BlockTransformer, CacheTarget, Db, DbBuilder, GarbageCollectorBuilder};
+use slatedb::{
+    BlockCachePolicy, BlockTransformer, CacheTarget, Db, DbBuilder, GarbageCollectorBuilder,
+};
 
 use super::block_cache::BlockCaches;
 use super::encryption::UnlockedKeys;
@@ -57,14 +59,8 @@ pub(super) struct OpenContext<'a> {
 /// Creates the builder that opens the store. The caller adds the log.
 pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbBuilder<String> {
     let OpenContext { settings, unlocked, metrics, caches, purpose } = context;
-    // By default, SlateDB does not cache the data blocks that a compaction writes. After each
-    // compaction, even frequently read keys would then have to be fetched from the object store
-    // again.
-    let cache_policy = slatedb::BlockCachePolicy::default().with_compaction_output_targets(&[
-        CacheTarget::data::<&[u8], _>(..),
-        CacheTarget::Index,
-        CacheTarget::Filters,
-    ]);
+    let cache_policy =
+        BlockCachePolicy::default().with_compaction_output_targets(&compaction_output(location));
     let builder = Db::builder(location.path.clone(), Arc::clone(&location.object_store));
     let builder = match &location.log {
         Some(log) => builder.with_wal_object_store(log.store()),
@@ -89,6 +85,14 @@ pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbB
         Some(unlocked) => builder.with_block_transformer(sealed_blocks(unlocked)),
         None => builder,
     }
+}
+
+/// Returns the parts of compacted files that are cached when they are written. By default, SlateDB
+/// caches no data blocks. In a bucket, even frequently read keys would then have to be fetched again
+/// after each compaction. Linux already has the files of a local directory in its page cache.
+fn compaction_output(location: &StoreLocation) -> Vec<CacheTarget> {
+    let data = location.directory.is_none().then(|| CacheTarget::data::<&[u8], _>(..));
+    [CacheTarget::Index, CacheTarget::Filters].into_iter().chain(data).collect()
 }
 
 fn collector(location: &StoreLocation, settings: &Settings) -> GarbageCollectorBuilder<String> {

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::block_cache::BlockCaches;
+use super::cache_eviction::CacheEviction;
 use super::change_feed::ChangeFeed;
 use super::encryption::UnlockedKeys;
 use super::error::Error;
@@ -52,6 +53,7 @@ pub(super) struct Shared {
     pub(super) location: StoreLocation,
     pub(super) metrics: Metrics,
     pub(super) caches: BlockCaches,
+    pub(super) _eviction: CacheEviction,
     /// Keys of an encrypted store.
     pub(super) unlocked: Option<UnlockedKeys>,
     /// Lock that serializes the creations and deletions of checkpoints.

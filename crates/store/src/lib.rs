@@ -36,6 +36,7 @@ pub mod audit;
 mod block_cache;
 mod builder;
 pub mod bulk_read;
+mod cache_eviction;
 mod change_action;
 pub mod change_feed;
 mod change_log;

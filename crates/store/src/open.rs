@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::block_cache::BlockCaches;
 use super::builder::{OpenContext, Purpose, bucket_log, builder};
+use super::cache_eviction::CacheEviction;
 use super::change_feed::ChangeFeed;
 use super::change_log::first_free_change;
 use super::checkpoints::admin;
@@ -134,6 +135,7 @@ impl Store {
             published_markers: PublishedMarkers::default(),
             unsynced: Arc::new(UnsyncedFiles::default()),
             flusher: Flusher::start(durable, flushes_max, metrics.clone()),
+            _eviction: CacheEviction::start(db.clone(), &status),
             status,
             replication,
             changes,

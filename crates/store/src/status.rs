@@ -1,8 +1,9 @@
 //! [`Status`]: what SlateDB reports about itself.
 //!
 //! `Db::status` copies the manifest at each call, so it takes the longer, the more files the store
-//! has. And a task that waits for the end of the store would be woken up by each commit, because
-//! SlateDB reports both in the same channel. So there is one such task for all that wait.
+//! has. And a task that waits for the end of the store or for a new manifest would be woken up by
+//! each commit, because SlateDB reports everything in the same channel. So there is one such task
+//! for all that wait.
 
 use slatedb::{CloseReason, Db, DbStatus};
 use tokio::sync::watch;
@@ -12,14 +13,21 @@ use tokio::sync::watch;
 pub(super) struct Status {
     database: watch::Receiver<DbStatus>,
     close_reason: watch::Receiver<Option<CloseReason>>,
+    manifest_id: watch::Receiver<u64>,
 }
 
 impl Status {
     pub(super) fn new(db: &Db) -> Self {
         let database = db.subscribe();
         let (reason, close_reason) = watch::channel(None);
-        tokio::spawn(report_close(database.clone(), reason));
-        Self { database, close_reason }
+        let (id, manifest_id) = watch::channel(database.borrow().current_manifest.id());
+        tokio::spawn(report(database.clone(), reason, id));
+        Self { database, close_reason, manifest_id }
+    }
+
+    /// Returns a receiver of the ids of new manifests. It ends when the store is closed.
+    pub(super) fn manifest_ids(&self) -> watch::Receiver<u64> {
+        self.manifest_id.clone()
     }
 
     /// Returns the sequence number of the last durable transaction.
@@ -39,13 +47,25 @@ impl Status {
     }
 }
 
-/// Reports when the store is closed. Ends at the latest when the database is dropped.
-async fn report_close(
+/// Reports new manifests, and the end of the store. Ends at the latest when the database is dropped.
+async fn report(
     mut database: watch::Receiver<DbStatus>,
     reason: watch::Sender<Option<CloseReason>>,
+    manifest_id: watch::Sender<u64>,
 ) {
-    if let Ok(status) = database.wait_for(|status| status.close_reason.is_some()).await {
-        reason.send_replace(status.close_reason);
+    loop {
+        let (id, close_reason) = {
+            let status = database.borrow_and_update();
+            (status.current_manifest.id(), status.close_reason)
+        };
+        manifest_id.send_if_modified(|known| std::mem::replace(known, id) != id);
+        if close_reason.is_some() {
+            reason.send_replace(close_reason);
+            return;
+        }
+        if database.changed().await.is_err() {
+            return;
+        }
     }
 }
 
