@@ -76,9 +76,12 @@ const PARTS: [MemoryShare; 15] = [
 /// Maximum of `store.unflushed_bytes_max` if the budget is derived, too. A flush writes a quarter of
 /// it in less time than commits take to fill the rest.
 const UNFLUSHED_BYTES_MAX: u64 = 64 * MIB;
-/// Maximum of `store.block_cache_bytes` if the budget is derived, too, and the state is in a local
+/// Caches of data that the server can read again from the state.
+const CACHES_OF_STATE: [&str; 3] =
+    ["store.block_cache_bytes", "server.answer_cache_bytes", "catalog.metadata_cache_bytes"];
+/// Maximum of each of [`CACHES_OF_STATE`] if the budget is derived, too, and the state is in a local
 /// directory. Linux also keeps the files of the state in its page cache.
-const LOCAL_BLOCK_CACHE_BYTES_MAX: u64 = 32 * MIB;
+const LOCAL_CACHE_BYTES_MAX: u64 = 24 * MIB;
 
 impl MemoryShare {
     fn bytes(&self, settings: &Settings) -> u64 {
@@ -99,7 +102,7 @@ impl MemoryShare {
         let is_local = state_url.is_empty() || state_url.starts_with("file:");
         match self.key {
             "store.unflushed_bytes_max" => UNFLUSHED_BYTES_MAX,
-            "store.block_cache_bytes" if is_local => LOCAL_BLOCK_CACHE_BYTES_MAX,
+            key if is_local && CACHES_OF_STATE.contains(&key) => LOCAL_CACHE_BYTES_MAX,
             _ => u64::MAX,
         }
     }

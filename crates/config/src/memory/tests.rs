@@ -73,14 +73,16 @@ fn shares_of_a_derived_budget_have_maximums() {
         settings.state.url = url.to_owned();
         settings.with_memory_shares()
     };
-    for local in ["", "file:///data/state"] {
-        assert!(derived(local).store.block_cache_bytes <= LOCAL_BLOCK_CACHE_BYTES_MAX);
+    let (in_bucket, explicit) =
+        (derived("s3://bucket/state"), with_budget(64 * GIB).with_memory_shares());
+    for part in PARTS.iter().filter(|part| CACHES_OF_STATE.contains(&part.key)) {
+        for local in ["", "file:///data/state"] {
+            assert!(part.bytes(&derived(local)) <= LOCAL_CACHE_BYTES_MAX, "{}", part.key);
+        }
+        assert!(part.bytes(&in_bucket) >= part.bytes(&derived("")), "{}", part.key);
+        assert!(part.bytes(&explicit) > LOCAL_CACHE_BYTES_MAX, "{}", part.key);
     }
-    let in_bucket = derived("s3://bucket/state");
-    assert!(in_bucket.store.block_cache_bytes >= derived("").store.block_cache_bytes);
     assert!(in_bucket.store.unflushed_bytes_max as u64 <= UNFLUSHED_BYTES_MAX);
-    let explicit = with_budget(64 * GIB).with_memory_shares();
-    assert!(explicit.store.block_cache_bytes > LOCAL_BLOCK_CACHE_BYTES_MAX);
     assert!(explicit.store.unflushed_bytes_max as u64 > UNFLUSHED_BYTES_MAX);
 }
 
