@@ -26,7 +26,7 @@ pub(super) fn spawn(app: &App, mut stopping: watch::Receiver<bool>) -> JoinHandl
             let now = catalog.cache_requests();
             unchanged = if now == last { unchanged + 1 } else { 0 };
             last = now;
-            // Background tasks add blocks to the caches again.
+            // Background tasks fill the caches again.
             if unchanged >= IDLE_CHECKS {
                 tracing::debug!("no request for five minutes: emptying the caches");
                 catalog.clear_caches();

@@ -42,10 +42,14 @@ impl BlockCaches {
             .build()
     }
 
-    /// Empties the cache of blocks. Indexes and filters stay, because every read needs some of them.
+    /// Empties the cache of blocks.
     pub(super) fn clear_blocks(&self) {
-        self.blocks.0.invalidate_all();
-        self.blocks.maintain();
+        self.blocks.clear();
+    }
+
+    /// Empties the cache of indexes and filters.
+    pub(super) fn clear_meta(&self) {
+        self.meta.clear();
     }
 
     /// Reports the sizes of the caches. SlateDB itself counts hits and misses.
@@ -61,6 +65,11 @@ impl SizedCache {
             u32::try_from(entry.size() + ENTRY_BYTES).unwrap_or(u32::MAX)
         };
         Self(Cache::builder().weigher(bytes).max_capacity(bytes_max).build())
+    }
+
+    fn clear(&self) {
+        self.0.invalidate_all();
+        self.maintain();
     }
 
     /// Lets moka free removed entries, and count insertions. Does nothing if another thread is doing

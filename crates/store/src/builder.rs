@@ -68,7 +68,7 @@ pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbB
     };
     let builder = match purpose {
         Purpose::Write | Purpose::Lead { .. } => builder
-            .with_settings(settings.for_slatedb(location.directory.is_some()))
+            .with_settings(settings.for_slatedb(location.is_local()))
             .with_gc_builder(collector(location, settings)),
         Purpose::Replicate => builder.with_settings(settings.for_replica()),
     };
@@ -91,7 +91,7 @@ pub(super) fn builder(location: &StoreLocation, context: OpenContext<'_>) -> DbB
 /// caches no data blocks. In a bucket, even frequently read keys would then have to be fetched again
 /// after each compaction. Linux already has the files of a local directory in its page cache.
 fn compaction_output(location: &StoreLocation) -> Vec<CacheTarget> {
-    let data = location.directory.is_none().then(|| CacheTarget::data::<&[u8], _>(..));
+    let data = (!location.is_local()).then(|| CacheTarget::data::<&[u8], _>(..));
     [CacheTarget::Index, CacheTarget::Filters].into_iter().chain(data).collect()
 }
 

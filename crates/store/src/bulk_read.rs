@@ -127,7 +127,8 @@ impl<K: Key> Pages<K> {
         Self { rest: Some(range), records, cache_blocks: false, key: PhantomData }
     }
 
-    /// Adds the read blocks to the block cache: for records that are read again and again.
+    /// Adds the read blocks to the block cache: for records that are read again and again. If the
+    /// state is in a local directory, Linux has the blocks in its page cache, and this does nothing.
     #[must_use]
     pub fn cached(self) -> Self {
         Self { cache_blocks: true, ..self }
@@ -149,7 +150,7 @@ impl<K: Key> Pages<K> {
     ) -> Result<Option<Vec<(K, K::Value)>>, Error> {
         let Some(range) = self.rest.take() else { return Ok(None) };
         let mut options = scan_options(DurabilityLevel::Remote);
-        options.cache_blocks = self.cache_blocks;
+        options.cache_blocks = self.cache_blocks && !store.shared.location.is_local();
         let iterator = filters::scan(store.db, &range, &options).await?;
         let entries = read_entries(iterator, Some(self.records)).await?;
         let page = entries.iter().map(decode_entry::<K>).collect::<Result<Vec<_>, _>>()?;

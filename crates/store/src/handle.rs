@@ -108,10 +108,15 @@ impl Store {
         usages.iter().map(|usage| usage.hits + usage.misses).sum()
     }
 
-    /// Empties the caches of records, pages and blocks.
+    /// Empties the caches of records, pages and blocks, and in a local directory that of indexes and
+    /// filters. In a bucket, these stay, because every read needs some of them.
     pub fn clear_caches(&self) {
-        self.shared.record_cache.clear();
-        self.shared.caches.clear_blocks();
+        let Shared { record_cache, caches, location, .. } = &*self.shared;
+        record_cache.clear();
+        caches.clear_blocks();
+        if location.is_local() {
+            caches.clear_meta();
+        }
     }
 
     /// Reports the metrics.

@@ -35,6 +35,13 @@ pub struct StoreLocation {
     pub storage: Storage,
 }
 
+impl StoreLocation {
+    /// Whether the store is in a local directory. Linux then has its files in the page cache.
+    pub(super) fn is_local(&self) -> bool {
+        self.directory.is_some()
+    }
+}
+
 /// A write-ahead log in an object store of its own.
 #[derive(Clone)]
 pub struct Log {
