@@ -56,11 +56,13 @@ impl Store {
     #[boxed]
     pub async fn oldest_entry(&self) -> Result<Option<(u64, Change)>, Error> {
         let feed = &self.shared.changes;
+        let horizon = feed.current_horizon();
         // A scan from the beginning of the log would read the tombstones of all removed changes.
         let range = KeyRange::changes_from(feed.removed_before());
         let oldest = self.durable().scan::<ChangeKey>(&range, Some(1)).await?.pop();
         Ok(oldest.map(|(ChangeKey(number), change)| {
-            feed.mark_removed_before(number);
+            // Changes between the horizon and this one may not be durable yet.
+            feed.mark_removed_before(number.min(horizon));
             (number, change)
         }))
     }
@@ -216,5 +218,16 @@ mod tests {
                 assert_eq!(before.expect("the store is readable"), None);
             }
         }
+    }
+
+    #[tokio::test]
+    async fn change_that_is_not_durable_yet_is_not_regarded_as_removed() {
+        let store = open(&in_memory()).await;
+        let feed = &store.shared.changes;
+        let first = feed.assign_numbers(vec![change("not durable yet")]).first;
+        log(&store, "durable").await;
+        let oldest = store.oldest_entry().await.expect("the store is readable");
+        assert_eq!(oldest.map(|(number, _)| number), Some(first + 1));
+        assert_eq!(feed.removed_before(), first);
     }
 }
