@@ -10,7 +10,9 @@ use crate::checkpoints::NewCheckpoint;
 use crate::keys::SigningKeyKey;
 use crate::records::ChangeAction;
 use crate::settings::Settings;
-use crate::test_support::{collect, compact, encrypted, has, location, open, permit, write};
+use crate::test_support::{
+    change, collect, compact, encrypted, has, location, open, permit, write,
+};
 
 /// Returns locations for a parent and its clone.
 fn locations() -> (StoreLocation, StoreLocation) {
@@ -58,20 +60,7 @@ fn clone_of(pin: Uuid) -> CloneOf {
 }
 
 fn entry() -> Change {
-    Change {
-        at_ms: 0,
-        action: ChangeAction::Clone.into(),
-        principal: "test".to_owned(),
-        warehouse: Uuid::nil(),
-        subject: Uuid::nil(),
-        name: String::new(),
-        version_before: None,
-        version_after: None,
-        allowed: None,
-        origin: None,
-        resource: None,
-        group: None,
-    }
+    Change { action: ChangeAction::Clone.into(), ..change("") }
 }
 
 async fn finish(clone: &Store, pin: Uuid) -> Result<(), Error> {
